@@ -1,7 +1,7 @@
-"""The pytest plugin: a test that talks to the world records once, and replays for ever after.
+"""pytest plugin: a test records its calls once and replays them afterwards.
 
-pytest loads this in every run, so that what it costs without a marked test is an option parser and
-a look at the names of the tests. What does the work is imported when a marked test begins.
+pytest loads this package in every run. Without a marked test, it costs an option parser and a check
+of the test names. Further modules are imported when a marked test starts.
 """
 
 from __future__ import annotations

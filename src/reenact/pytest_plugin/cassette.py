@@ -62,7 +62,7 @@ _FOLDERS = frozenset({"tmp_path", "tmp_path_factory", "tmpdir", "tmpdir_factory"
 
 
 def choose_for(item: pytest.Item) -> Choice:
-    """How the session of ``item`` is opened. Raises why there can be none."""
+    """Choose mode and file of the session of ``item``. Raises the reason if there can be none."""
     choice = choose_mode(item, request_of(item))
     if choice.writes:
         check_not_shared(item, item.config.stash.get(CASSETTE_TESTS, {}))
@@ -103,7 +103,7 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession)
         only=_only(only_option(config, wanted.only)),
         own_servers=setting(config, "reenact_own_servers") != "record",
         keeps_failed=False,
-        # What a run that was killed has left is no recording of the test.
+        # An interrupted run has left an incomplete recording.
         overwrite=choice.mode == "record",
         lane=None if part is None else part.lane,
         redaction=None if part is None else part.profile(),
@@ -113,7 +113,7 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession)
 
 
 def _fit_for_a_test(item: pytest.Item, settings: Settings, strict: bool | None) -> Settings:
-    """Strict, where nobody says otherwise; and the folders of pytest have other names each time."""
+    """Return settings for a test: strict by default, with volatile temporary folders."""
     policy = settings.policy
     if strict is None and policy.strictness is None:
         settings = msgspec.structs.replace(
@@ -141,12 +141,12 @@ _WRITES = frozenset({"record", "record_missing", "update", "rewrite"})
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """How the session of a test is opened."""
+    """Mode and file of the session of a test."""
 
     mode: str
     path: Path
     part: Part | None = None
-    """What it has in a cassette of several tests."""
+    """Part of the test in a shared cassette."""
 
     @property
     def writes(self) -> bool:
@@ -154,8 +154,11 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choose_mode(item: pytest.Item, wanted: CassetteRequest) -> Choice:
-    """The mode and the file. Raises :class:`RecordingMissing` in CI where there is no cassette,
-    :class:`RecordingExists` where there is one and another one is to be recorded."""
+    """Choose mode and file.
+
+    Raises :class:`RecordingMissing` for a missing cassette in CI, and :class:`RecordingExists`
+    for an existing cassette in record mode.
+    """
     mode = mode_option(item.config, wanted.mode) or _mode_of_policy(item.config, wanted) or "auto"
     if mode not in MODES:
         from reenact.policy.nearest import did_you_mean
@@ -187,7 +190,7 @@ def _part(item: pytest.Item, path: Path) -> Part | None:
 
 
 def _without(item: pytest.Item, wanted: CassetteRequest, mode: str, path: Path) -> Choice:
-    """There is no cassette."""
+    """Choose the mode for a missing cassette."""
     if mode == "replay" or (mode == "auto" and os.environ.get("CI")):
         why = "and the mode is replay" if mode == "replay" else "and nothing is recorded in CI"
         raise RecordingMissing(
@@ -210,7 +213,7 @@ def _mode_of_policy(config: pytest.Config, wanted: CassetteRequest) -> str | Non
 
 
 def command(item: pytest.Item, mode: str = "") -> str:
-    """What to type, where pytest was started."""
+    """Return the command that runs the test, for the folder where pytest was started."""
     _, colons, test = item.nodeid.partition("::")
     file = os.path.relpath(item.path, item.config.invocation_params.dir)
     how = f"--reenact-{mode}" if mode in ("update", "rewrite") else f"--reenact-mode={mode}"
@@ -233,7 +236,7 @@ def project_root(config: pytest.Config) -> Path:
 
 
 def path_from_root(item: pytest.Item, path: Path) -> str:
-    """``path`` as somebody in the root of the tests would write it."""
+    """Return ``path`` relative to the root of the tests."""
     root = item.config.rootpath
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
@@ -274,7 +277,7 @@ def _whose(item: pytest.Item) -> str:
 
 
 def _beside(item: pytest.Item, wanted: CassetteRequest, name: str) -> str:
-    """Beside the module its folders need not be repeated."""
+    """Return the name without the folders of the module, for a cassette next to it."""
     if wanted.cassette is not None:
         return name
     *_, module, test = name.split("/")
@@ -340,12 +343,12 @@ def _digest(text: str) -> str:
 
 
 def key_of(item: pytest.Item) -> str:
-    """The same for two tests that would write one file, on any file system."""
+    """Return a key that is equal for paths of the same file on any file system."""
     return str(cassette_path(item, request_of(item), writing=True)).casefold()
 
 
 def tests_by_cassette(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
-    """The tests by the cassette that they name. What has none that can be is told when it runs."""
+    """Group tests by cassette. Invalid names are reported when the test runs."""
     found: dict[str, list[str]] = {}
     for item in items:
         if scope_of(item) == "function":
@@ -357,7 +360,7 @@ def tests_by_cassette(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
 
 
 def check_not_shared(item: pytest.Item, sharers: dict[str, list[str]]) -> None:
-    """Nobody else writes this test's cassette. Any number of tests may replay it."""
+    """Raise an error if a different test uses the cassette. Replaying tests can share one."""
     others = [one for one in sharers.get(key_of(item), ()) if one != item.nodeid]
     if scope_of(item) == "function" and others:
         raise UsageError(

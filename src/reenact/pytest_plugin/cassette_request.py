@@ -1,4 +1,4 @@
-"""What a test asks for: its cassette, and how it is used."""
+"""Cassette requests of tests, from markers, fixtures and other plugins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ __all__ = [
 # A dataclass, because pytest has loaded that module already; msgspec would be loaded for every suite.
 @dataclass(frozen=True, kw_only=True)
 class CassetteRequest:
-    """As the test says it; ``None`` is what the command line, the settings or the policy say."""
+    """Cassette request of a test.
+
+    ``None`` selects the value of the command line, the settings or the policy.
+    """
 
     cassette: str | None = None
     """A name under the folder of cassettes; by default made from the name of the test."""
@@ -69,8 +72,10 @@ _CHOICES: Final = {"mode": MODES, "match": _MATCHES, "scope": SCOPES}
 
 
 def marker_request(item: pytest.Item) -> CassetteRequest | None:
-    """What the marker asks for; None where there is none. One that is nearer to the test has the
-    say about each argument that it names. Raises :class:`pytest.UsageError`."""
+    """Return the request of the marker; None without a marker.
+
+    The closest marker takes precedence for each argument. Raises :class:`pytest.UsageError`.
+    """
     from reenact.policy.model import Ignore
 
     said = _said(item)
@@ -180,6 +185,6 @@ def _names(item: pytest.Item) -> list[str]:
 
 
 def request_of(item: pytest.Item) -> CassetteRequest:
-    """What the test wants. Raises :class:`pytest.UsageError` for a marker that makes no sense."""
+    """Return the request of the test. Raises :class:`pytest.UsageError` for an invalid marker."""
     carried: CassetteRequest | None = getattr(item, "reenact_request", None)
     return carried or marker_request(item) or vcr.request_of(item) or CassetteRequest()

@@ -1,4 +1,4 @@
-"""What a test's report says of its cassette."""
+"""Cassette information in test reports."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ _SHOWN = 5
 
 
 def report_facts(stage: ItemSession) -> dict[str, Any]:
-    """What the report says for machines, in values that any process can read."""
+    """Return the report data for machines, as values that can be sent to any process."""
     session, choice = stage.session, stage.choice
     if session is None or choice is None:
         return {"did": "refused", "mode": "", "cassette": stage.place(), "notes": stage.notes}
@@ -151,7 +151,7 @@ def report_facts(stage: ItemSession) -> dict[str, Any]:
 
 
 def _changed(report: dict[str, Any]) -> list[str]:
-    """What an update has changed, in a few lines."""
+    """Return a short list of the changes of an update."""
     found = {name: report.get(name, []) for name in _CHANGES}
     if not any(found.values()):
         return []

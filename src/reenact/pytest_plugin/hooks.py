@@ -70,7 +70,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
-    """What the test has left behind is put away before the next one."""
+    """Close the session of the test before the next one starts."""
     try:
         return (yield)
     finally:
@@ -79,7 +79,7 @@ def pytest_runtest_teardown(
 
 
 def _open_without_fixture(item: pytest.Item) -> None:
-    """Of an item that is no function of Python."""
+    """Open the session of an item that is not a Python function."""
     stage = item.stash[ITEM_SESSION] = ItemSession(item)
     item.addfinalizer(stage.close)
     stage.open()
@@ -89,7 +89,7 @@ def _open_without_fixture(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """What is shared with other tests is set up outside of a test's session, whoever asks first."""
+    """Set up shared fixtures outside the session of a test."""
     item: Any = getattr(request, "_pyfuncitem", None)
     stage = None if item is None else item.stash.get(ITEM_SESSION, None)
     if stage is None or not stage.is_open:
@@ -113,7 +113,7 @@ def pytest_fixture_setup(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report shows a divergence as people read it, and says what became of the cassette."""
+    """Show a divergence in readable form, and add the result of the cassette to the report."""
     report = yield
     stage = item.stash.get(ITEM_SESSION, None)
     if stage is not None:
@@ -129,7 +129,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those that have a cassette get the fixture of it, before their own."""
+    """Add the session fixture to tests with a cassette, before their own fixtures."""
     asking = [item for item in items if requests_cassette(item)]
     if not asking:
         return
@@ -138,14 +138,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     config.stash[CASSETTE_TESTS] = tests_by_cassette(asking)
     for item in asking:
-        request_of(item), scope_of(item)  # what makes no sense is told before anything runs
+        request_of(item), scope_of(item)  # report invalid markers before any test runs
         if has_fixtures(item):
             _put_first(item)
 
 
 def _put_first(item: Any) -> None:
-    """The session opens before the test's own fixtures and closes after them. Those of a class, a
-    module or the whole run come before it."""
+    """Insert the session fixture before the fixtures of the test.
+
+    Fixtures of class, module or session scope come before it.
+    """
     names: list[str] = item.fixturenames
     if FIXTURE in names:
         names.remove(FIXTURE)
@@ -163,7 +165,7 @@ def _first_of_the_test(item: Any, names: list[str]) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Whoever has started a server is known while tests run."""
+    """Track the servers that tests start."""
     if CASSETTE_TESTS not in session.config.stash:
         return (yield)
     from reenact.pytest_plugin.patches import noticing_servers
@@ -201,8 +203,10 @@ def _in_force(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def surroundings_of(item: pytest.Item) -> Mapping[str, str]:
-    """What an item carries, and the fixture root: if it carries none, the one that its marker names,
-    or, where no variable does, the setting."""
+    """Return the variables of an item and its fixture root.
+
+    The fixture root comes from the item, its marker, or the setting if no variable is set.
+    """
     carried: Mapping[str, str] = getattr(item, "reenact_surroundings", None) or {}
     mark = item.get_closest_marker("reenact")
     said = None if mark is None else mark.kwargs.get("fixture_root")
@@ -214,12 +218,15 @@ def surroundings_of(item: pytest.Item) -> Mapping[str, str]:
 def _setting(config: pytest.Config) -> str:
     try:
         return str(config.getini(_SETTING) or "")
-    except ValueError:  # nobody has declared it
+    except ValueError:  # undeclared
         return ""
 
 
 def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
-    """Absolute: a test may go to another folder. What is refused is left to who opens a cassette."""
+    """Return an absolute path, because a test can change the directory.
+
+    Opening the cassette reports errors.
+    """
     from reenact.errors import PathRefused
     from reenact.policy.paths import find_root, fixture_folder
 

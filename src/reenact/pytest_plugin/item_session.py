@@ -1,5 +1,8 @@
-"""One test and its session: opened before its fixtures, closed after them, and in force only while
-code of the test runs. What pytest and its plugins do in between is not part of it."""
+"""Session of one test, opened before its fixtures and closed after them.
+
+It is active only while code of the test runs. Code of pytest and its plugins in between is not
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ __all__ = [
 
 
 class ItemSession:
-    """What pytest has to know of the session of one run of one test."""
+    """Session of one run of one test, and its state for pytest."""
 
     def __init__(self, item: pytest.Item) -> None:
         self.item = item
@@ -38,9 +41,9 @@ class ItemSession:
         self.choice: Choice | None = None
         self.notes: list[str] = []
         self.where = ""
-        """Where the program stood when a strict replay diverged."""
+        """Location of the program at the divergence of a strict replay."""
         self.error: BaseException | None = None
-        """What the test, or the setting up of it, has raised."""
+        """Exception of the test or its set-up."""
         self.is_open = False
         self._patches: list[Any] = []
         self._apart: tuple[tempfile.TemporaryDirectory[str], Path] | None = None
@@ -65,7 +68,7 @@ class ItemSession:
         return self.session
 
     def _tape(self, choice: Choice) -> Path:
-        """The file of the session. What is to be a part of another is written apart from it."""
+        """Return the file of the session. A part of a shared cassette has a separate file."""
         part = choice.part
         if part is None or not choice.writes:
             return choice.path
@@ -105,10 +108,10 @@ class ItemSession:
                 raise self._in_full(complaint) from None
         self._put_back()
         if self.was_skipped:
-            del self.notes[said:]  # that it left no recording is no news
+            del self.notes[said:]  # the user knows that nothing was recorded
 
     def _in_full(self, complaint: DivergenceError) -> DivergenceError:
-        """What is left over is told as a list; where it is one thing, that can be told whole."""
+        """Return an error with all details if one unused call is the only divergence."""
         from reenact.engine.divergence.model import Divergence
         from reenact.engine.divergence.text_renderer import render_divergence
 
@@ -121,7 +124,7 @@ class ItemSession:
 
     @property
     def was_skipped(self) -> bool:
-        """Has the test said that it cannot run here?"""
+        """Return True if the test was skipped."""
         return isinstance(self.error, pytest.skip.Exception)
 
     def _is_expected(self) -> bool:
@@ -139,14 +142,14 @@ class ItemSession:
     # In force, and not
 
     def resume(self) -> None:
-        """What runs now is the test's."""
+        """Activate the session for code of the test."""
         if self.is_open:
             from reenact.engine.session.context import VARIABLE
 
             VARIABLE.set(self.session)
 
     def suspend(self) -> None:
-        """What runs now is pytest's."""
+        """Deactivate the session for code of pytest."""
         from reenact.engine.session.context import VARIABLE
 
         if VARIABLE.get() is self.session:
@@ -183,7 +186,7 @@ class ItemSession:
 
     def _look_back(self) -> None:
         """The test has run. Did it swallow something? With nothing to come, it ends here."""
-        for found in getattr(self.item, "_excinfo", None) or ():  # of unittest, told later
+        for found in getattr(self.item, "_excinfo", None) or ():  # unittest reports it later
             self.fail(found.value)
         if self.error is not None:
             return
@@ -228,11 +231,14 @@ def release_patches(config: pytest.Config) -> None:
 _QUIET = frozenset(
     "_pytest anyio faker pytest_asyncio pytest_mock pytest_randomly pytest_recording reenact".split()
 )
-"""Packages whose fixtures ask nobody anything when they end."""
+"""Packages whose fixtures make no calls at their end."""
 
 
 def _is_quiet(item: Any) -> bool:
-    """Does nothing of the test's run after it? Then what is left over can be told as its failure."""
+    """Return True if no code of the test runs after it.
+
+    Then unused calls can be reported as its failure.
+    """
     info = getattr(item, "_fixtureinfo", None)
     if info is None:
         return True
@@ -254,7 +260,7 @@ def _may_speak(fixture: Any) -> bool:
 
 
 SEED: Final = "faker_seed"
-"""The fixture with which pytest-randomly tells faker the seed of the run."""
+"""Fixture that passes the seed of pytest-randomly to faker."""
 
 _PLUGIN: Final = "pytest_randomly"
 

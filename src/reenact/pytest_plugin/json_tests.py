@@ -42,8 +42,10 @@ class CasesInvalid(Exception):
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile | None:
-    """A ``tests.json`` that says it is ours. One of another tool is left alone, unless pytest was
-    asked for it by name."""
+    """Collect a ``tests.json`` of Reenact.
+
+    Files of other tools are ignored, unless they are named.
+    """
     if file_path.name != "tests.json":
         return None
     from reenact.policy.cases import is_ours  # few projects have one, and all would pay for it
@@ -77,7 +79,7 @@ class CasesFile(pytest.File):
             return str(self.path)
 
     def _worlds(self) -> list[str]:
-        """Those that have a meaning, and those that the index of the project names."""
+        """Return the predefined worlds and the worlds of the project index."""
         from reenact.errors import UsageError
         from reenact.policy.index import load_index, named_worlds
         from reenact.policy.paths import WORLDS, find_root
@@ -89,7 +91,7 @@ class CasesFile(pytest.File):
         return [*WORLDS, *named]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What is wrong with the file, and no traceback of ours."""
+        """Show the error of the file without a traceback."""
         if isinstance(excinfo.value, CasesInvalid):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
@@ -118,7 +120,7 @@ class CaseItem(pytest.Item):
         return None if case.fixture_root is None else str(self.path.parent / case.fixture_root)
 
     def _surroundings(self, case: Case) -> dict[str, str]:
-        """The root is that of the tests, in whatever folder pytest was started."""
+        """Return the root of the tests, independent of the working directory."""
         from reenact.policy.paths import FIXTURES, find_root
 
         said = {
@@ -133,8 +135,11 @@ class CaseItem(pytest.Item):
         return f"{self.path.name}:{self._line}"
 
     def setup(self) -> None:
-        """Import the entry, before any session is open. What is wrong with it is said when it is to
-        be run: of what fails before, pytest shows all that it did itself."""
+        """Import the entry before the session opens.
+
+        Errors are raised when the test runs, because pytest shows its own frames for
+        earlier errors.
+        """
 
         try:
             self._function = load_entry(self.case.entry, self._place, self.path.parent)
@@ -153,8 +158,10 @@ class CaseItem(pytest.Item):
         self._function = self._problem = None
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The traceback without us and those who called us; of an error of ours that is not about
-        what the entry did, what is wrong and what to do."""
+        """Return the traceback without frames of Reenact and pytest.
+
+        Errors of Reenact outside the entry are shown as message and hint.
+        """
         from reenact.errors import ReenactError
 
         code = getattr(self._function, "__code__", None)
@@ -168,7 +175,7 @@ class CaseItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it stands in its file."""
+        """Return the position of the case in its file."""
         return self.path, self._line - 1, self.case.id
 
 
@@ -200,8 +207,11 @@ def prepare_modules(entries: Iterable[str], *folders: Path) -> None:
 
 
 def load_entry(entry: str, place: str, folder: Path) -> Any:
-    """What ``module:function`` names. Raises :class:`UsageError` that begins with ``place``, also for
-    a module of that name in ``folder`` when Python has another one."""
+    """Return the object named ``module:function``.
+
+    Raises :class:`UsageError` with the prefix ``place``, also if Python would import a
+    different module from the one in ``folder``.
+    """
     name, _, path = entry.partition(":")
     found: Any = _imported(name, entry, place)
     _check_home(found, name, place, folder)
@@ -253,11 +263,11 @@ _FAILURES = (Exception, SystemExit, pytest.fail.Exception)
 
 
 def run_as_expected(function: Any, case: Case, place: str) -> None:
-    """Call ``function``, to its end if it is asynchronous.
+    """Call ``function`` and await its result if it is asynchronous.
 
-    One that is to fail must raise; what it raises otherwise goes on. A refusal of ours or a
-    divergence is not the failure that was meant, unless ``raises`` names it: a test that cannot run
-    any more would pass.
+    A case that is expected to fail must raise. Other exceptions propagate. Errors of Reenact and
+    divergences are not expected failures unless ``raises`` names them. Otherwise a test that cannot
+    run would pass.
     """
     if case.expect != "fail":
         _run(function)

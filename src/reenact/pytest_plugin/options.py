@@ -1,4 +1,4 @@
-"""What is said on the command line and in the settings of pytest."""
+"""Command-line options and settings of pytest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """What can be said on the command line and in the settings."""
+    """Add the options and settings."""
     group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
     add = group.addoption
     add(
@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Where something was said, or there are cassettes."""
+    """Show the settings in the header if any are set or cassettes exist."""
     mode, policy = mode_option(config, None), policy_option(config, None)
     where = setting(config, "reenact_cassettes")
     if not (mode or policy or where or (config.rootpath / ".reenact").is_dir()):
@@ -99,7 +99,7 @@ def _where(said: str) -> str:
 
 
 def setting(config: pytest.Config, name: str) -> str:
-    """What the settings file says; empty where it says nothing."""
+    """Return a value of the settings file, or an empty string."""
     return str(config.getini(name)).strip()
 
 
@@ -108,19 +108,19 @@ def _first(*said: Any) -> Any:
 
 
 def mode_option(config: pytest.Config, marked: str | None) -> str | None:
-    """The command line before the marker before the settings; None where nobody says one."""
+    """Return the mode: command line, marker, settings; None by default."""
     found = _first(config.getoption("reenact_mode"), marked, setting(config, "reenact_mode"))
     return None if found is None else str(found)
 
 
 def policy_option(config: pytest.Config, marked: str | None) -> str | None:
-    """The same for the policy."""
+    """Return the policy: command line, marker, settings; None by default."""
     found = _first(config.getoption("reenact_policy"), marked, setting(config, "reenact_policy"))
     return None if found is None else str(found)
 
 
 def only_option(config: pytest.Config, marked: str | None) -> str | None:
-    """The same for what is recorded."""
+    """Return the recorded boundaries: marker or settings; None by default."""
     found = _first(marked, setting(config, "reenact_only"))
     return None if found is None else str(found)
 
@@ -131,7 +131,7 @@ def allow_option(config: pytest.Config, marked: Sequence[str]) -> list[str]:
 
 
 def strict_option(config: pytest.Config, marked: bool | None) -> bool | None:
-    """The same for strictness."""
+    """Return the strictness: command line, marker, settings; None by default."""
     said = setting(config, "reenact_strict").lower()
     if said not in ("", "true", "false"):
         raise pytest.UsageError(f"reenact_strict is {said!r}: say true or false")

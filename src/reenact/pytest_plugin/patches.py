@@ -1,4 +1,4 @@
-"""What is patched while a test has a session, besides what every session patches."""
+"""Patches that are active while a test has a session."""
 
 from __future__ import annotations
 

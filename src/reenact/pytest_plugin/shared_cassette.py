@@ -1,9 +1,8 @@
-"""One cassette for the tests of a class or of a module: each has a part of its own in it.
+"""Cassette that the tests of a class or module share, with one part per test.
 
-A part is what is under one lane, whose number is made from the name of the test. It begins with an
-event that says the name. So a test replays alone, among some of the others, in any order and in any
-process, and is recorded anew without the others. Whoever writes one makes the whole file again, one
-after the other.
+A part consists of the events of one lane. The lane number is derived from the name of the test, and
+its first event contains the name. So a test can be replayed and recorded independently of the
+others, in any order and process. Writers rewrite the complete file, one at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _BEGIN = "run_start"
 
 
 class Part:
-    """What the test ``name`` has in the tape ``path``, which need not be there."""
+    """Part of the test ``name`` in the tape ``path``, which can be missing."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -54,7 +53,8 @@ class Part:
             return any(event.type == _BEGIN and self._has(event) for event in source)
 
     def profile(self) -> Profile | None:
-        """How the others are redacted, and this one has to be; None where there are none."""
+        """Return the redaction profile of the other parts, which this one must use; None without
+        other parts."""
         if not self.path.exists():
             return None
         with open_recording(self.path) as source:
@@ -117,7 +117,7 @@ def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """No other process writes it: they wait. The lock is a file that nobody checks in."""
+    """Hold an exclusive lock for writing. The lock file is not checked in."""
     name = sha256(os.fsencode(path.absolute())).hexdigest()[:32]
     lock = Path(tempfile.gettempdir()) / f"reenact-{os.getuid()}-{name}.lock"
     with lock.open("wb") as file:

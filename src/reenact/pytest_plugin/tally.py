@@ -1,4 +1,4 @@
-"""What became of the cassettes: the line at the end of a run, and the report for machines."""
+"""Results of the cassettes: the summary line and the report for machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DEEDS", "Tally"]
 VERSION = 1
 
 DEEDS = ("replayed", "recorded", "updated", "live", "skipped", "diverged", "not kept", "refused")
-"""What may become of a test's cassette, in the order in which it is told."""
+"""Possible results of a cassette, in the order of the summary."""
 
 COLLECTED = "collected"
 """The test was found, and not run."""
@@ -33,15 +33,15 @@ class Tally:
         self._deselected = 0
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """What was found and left out asks for something, too."""
+        """Note deselected items, which also use cassettes."""
         self._deselected += len(items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """What cannot be collected may ask for anything."""
+        """Note collection errors, because their tests may use any cassette."""
         self._errors += report.failed
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Where tests are only looked for, each is told with the cassette that it asks for."""
+        """List the tests with their cassettes when tests are only collected."""
         if not self._config.getoption("collectonly") or not self._place():
             return
         for item in session.items:
@@ -99,8 +99,10 @@ class Tally:
         terminalreporter.line(f"reenact: {line}", yellow=bad, bold=bad)
 
     def _notes(self) -> list[str]:
-        """What is to be said of tests; once, of those that were replayed and of which it is the same,
-        unless all is wanted."""
+        """Return the notes about tests.
+
+        Equal notes of replayed tests are merged, unless the output is verbose.
+        """
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, told in sorted(self._told.items()):
             apart = told["did"] != "replayed" or self._config.option.verbose > 0
@@ -119,5 +121,5 @@ def _asks_for(item: pytest.Item) -> str | None:
 
     try:
         return path_from_root(item, cassette_path(item, request_of(item), writing=False))
-    except ReenactError:  # told when it runs
+    except ReenactError:  # reported when it runs
         return None

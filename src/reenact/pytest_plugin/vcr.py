@@ -85,7 +85,10 @@ def is_on(config: pytest.Config) -> bool:
 
 
 def configure(config: pytest.Config) -> None:
-    """Raises :class:`pytest.UsageError` where somebody else answers for the marker, too."""
+    """Register the markers and fixtures.
+
+    Raises :class:`pytest.UsageError` if a different plugin handles the marker too.
+    """
     if not is_on(config):
         return
     for name, package in _RIVALS.items():
@@ -117,12 +120,11 @@ def _is_blocked(item: pytest.Item) -> bool:
 
 
 def request_of(item: pytest.Item) -> CassetteRequest | None:
-    """What ``item`` wants; None for a test that is not marked.
+    """Return the request of ``item``; None for a test without the marker.
 
-    Known while its fixtures are being set up, because fixtures say it; before that, where its
-    cassette is unless they say otherwise. A cassette in YAML or JSON that has no tape beside it is
-    imported here; it is never asked for live. Raises :class:`pytest.UsageError` for settings that make no sense, and what reading a
-    cassette raises.
+    The request is complete after fixtures are set up, because fixtures can change it. Before that,
+    it contains the default path. A YAML or JSON cassette without a tape is imported here. Raises
+    :class:`pytest.UsageError` for invalid settings, and errors of reading the cassette.
     """
     if not requests_cassette(item):
         return None

@@ -1,4 +1,4 @@
-"""The fixtures of pytest-recording that a project may use, or define anew."""
+"""Fixtures of pytest-recording that a project can use or override."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORBIDDEN = r"<>?%*:|\"'/\\"
 
 @pytest.fixture(scope="session")
 def record_mode(request: pytest.FixtureRequest) -> str:
-    """What ``--record-mode`` says, otherwise ``none``."""
+    """Return the value of ``--record-mode``; ``none`` by default."""
     return request.config.getoption("record_mode") or "none"
 
 
@@ -36,7 +36,7 @@ def disable_recording(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def vcr_config() -> dict[str, Any]:
-    """What ``vcr.use_cassette`` would be told. Meant to be defined anew by a project."""
+    """Return the arguments of ``vcr.use_cassette``. Projects override this fixture."""
     return {}
 
 
@@ -48,14 +48,15 @@ def vcr_markers(request: pytest.FixtureRequest) -> list[pytest.Mark]:
 
 @pytest.fixture(scope="module")
 def vcr_cassette_dir(request: pytest.FixtureRequest) -> str:
-    """``cassettes/<module>`` beside the module."""
+    """Return ``cassettes/<module>`` next to the module."""
     path = request.node.path
     return os.path.join(path.parent, "cassettes", path.stem)
 
 
 @pytest.fixture
 def default_cassette_name(request: pytest.FixtureRequest) -> str:
-    """The name of the test, with its class; or what the marker ``default_cassette`` says."""
+    """Return the name of the test with its class, or the argument of the marker
+    ``default_cassette``."""
     marker = request.node.get_closest_marker("default_cassette")
     if marker is not None:
         if not marker.args:
@@ -71,14 +72,14 @@ def default_name(cls: type | None, name: str) -> str:
 
 
 class VcrCassette:
-    """What tests ask a cassette of vcrpy about, answered by the session of the test."""
+    """Interface of a vcrpy cassette, based on the session of the test."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
 
     @property
     def play_count(self) -> int:
-        """How many calls were served."""
+        """Return the number of served calls."""
         return int(self.session.report().served)
 
     @property

@@ -1,4 +1,4 @@
-"""What a test that is marked ``vcr`` wants, in our words."""
+"""Translation of ``vcr`` markers, settings and cassettes to Reenact."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _MODES = {"all": "rewrite", "rewrite": "rewrite", "new_episodes": "record_missin
 
 
 def expected_request(item: pytest.Item) -> CassetteRequest:
-    """Where the cassette is, unless fixtures say otherwise."""
+    """Return a request with the default path of the cassette."""
     name = default_name(getattr(item, "cls", None), item.name)
     folder = item.path.parent / "cassettes" / item.path.stem
     return CassetteRequest(
@@ -113,7 +113,7 @@ def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
 def mode_and_tape(
     config: pytest.Config, record_mode: str, places: CassettePaths
 ) -> tuple[str, Path]:
-    """Our mode, and the tape that it reads and writes. What ``--reenact-mode`` says counts more."""
+    """Return the mode and its tape. ``--reenact-mode`` takes precedence."""
     ours = _MODES.get(record_mode, "replay")
     if record_mode == "once" and not places.exist():
         ours = "record"
@@ -135,7 +135,7 @@ def _places(item: pytest.Item, markers: list[pytest.Mark], config: dict[str, Any
 
 
 def _name(item: pytest.Item) -> str:
-    """As the project's own fixtures say; some have those of pytest-vcr."""
+    """Return the cassette name from the project's fixtures, also from those of pytest-vcr."""
     request: Any = item._request  # type: ignore[attr-defined]  # of a function
     for name in ("vcr_cassette_path", "vcr_cassette_name"):
         if request._fixturemanager.getfixturedefs(name, item):
@@ -178,7 +178,7 @@ _HONOURED = frozenset(
 """A coded body is kept as it came, and served decoded by the client: nothing has to be done."""
 
 _HARMLESS = frozenset({"cookie", "set-cookie", "user-agent", "host", "date", "accept"})
-"""Names that are always hidden as what they are, and such as nobody would miss."""
+"""Names that are always redacted or irrelevant."""
 
 _WHY = {
     "allowed_hosts": "no host is let through",
@@ -198,8 +198,11 @@ class VcrSettings(msgspec.Struct, frozen=True):
 
 
 def translate_settings(item: pytest.Item, config: dict[str, Any], *, writes: bool) -> VcrSettings:
-    """What ``config`` says. Warns, once each, of what is not honoured; ``writes``: also of names
-    that a recording would have."""
+    """Translate ``config``.
+
+    Warns once about each unsupported setting, and with ``writes`` about names that would be
+    recorded.
+    """
     for name in config.keys() - _HONOURED:
         if config[name]:
             warn_once(item, name, _WHY.get(name, "there is nothing like it here"))
@@ -239,12 +242,12 @@ def _quoted(name: str) -> str:
 
 
 def _names(given: Iterable[Any] | None) -> list[str]:
-    """Of a filter: a name, or a name and what stands in its place."""
+    """Return the names of a filter, without their replacements."""
     return [str(one[0]) if isinstance(one, tuple) else str(one) for one in given or ()]
 
 
 def _check_names(item: pytest.Item, config: dict[str, Any]) -> None:
-    """Names that a filter takes out, and that we would write."""
+    """Warn about names that vcrpy would filter and Reenact would record."""
     redactor = Redactor()
     for kind in _FILTERS:
         for name in _names(config.get(kind)):
@@ -276,11 +279,11 @@ class CassettePaths(msgspec.Struct, frozen=True):
 
     @property
     def tape(self) -> Path:
-        """Beside it, with the same name."""
+        """Return the tape with the same name next to the cassette."""
         return _twin(self.cassette)
 
     def sources(self) -> list[Path]:
-        """What is there to be read: of each its tape, else the cassette itself."""
+        """Return the existing tape of each cassette, or the cassette itself."""
         found = []
         for path in (self.cassette, *self.more):
             if (twin := _twin(path)).exists():
@@ -298,7 +301,7 @@ def _twin(path: Path) -> Path:
 
 
 def replayed_tape(config: pytest.Config, places: CassettePaths) -> Path:
-    """The tape to replay. Where there is nothing, the place where one would be."""
+    """Return the tape to replay. Without a cassette, return the path of a missing tape."""
     sources = places.sources()
     if not sources:
         return places.tape
@@ -308,7 +311,7 @@ def replayed_tape(config: pytest.Config, places: CassettePaths) -> Path:
 
 
 def written_tape(config: pytest.Config, places: CassettePaths) -> Path:
-    """The tape beside the cassette, which is made of what is there before it is added to."""
+    """Return the tape next to the cassette, created from the existing cassettes."""
     sources = places.sources()
     if sources and not places.tape.exists():
         _import(sources, places.tape, _policy(config))
@@ -321,7 +324,7 @@ def empty_tape(config: pytest.Config) -> Path:
 
 
 def _cached(config: pytest.Config, sources: list[Path]) -> Path:
-    """What was imported before is found by its contents. Workers may come here at once."""
+    """Return an imported tape from the cache, by content. Several workers can call this at once."""
     pinned = _policy(config)
     said = [__version__, pinned.digest, *(digest_bytes(one.read_bytes()) for one in sources)]
     folder = _cache(config)
@@ -355,8 +358,10 @@ def _policy(config: pytest.Config) -> Pinned:
 
 
 def _import(sources: list[Path], target: Path, pinned: Pinned) -> None:
-    """All of ``sources`` onto one tape. What the cache holds is not shared, so CI is no reason to
-    hide more than elsewhere."""
+    """Import all ``sources`` into one tape.
+
+    The cache is not shared, so CI needs no stricter redaction.
+    """
     whole = Found()
     content = b""
     for path in sources:
@@ -378,11 +383,11 @@ _SAID = pytest.StashKey[set[str]]()
 
 
 class VcrWarning(pytest.PytestWarning):
-    """Something that was said to vcrpy means nothing to Reenact."""
+    """Warning about a setting of vcrpy that Reenact does not support."""
 
 
 def warn_once(item: pytest.Item, name: str, why: str) -> None:
-    """Warn that ``name`` is not honoured, the first time that a test of this run says it."""
+    """Warn once per run that ``name`` is not supported."""
     said = item.config.stash.setdefault(_SAID, set())
     if name not in said:
         said.add(name)

@@ -1,4 +1,4 @@
-"""What kind of program a command line starts, and whether Reenact can be in it."""
+"""Command lines of wrapped programs: their kind, launchers, Python arguments and encoding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def kind_of(argv: Sequence[str]) -> Kind:
 
 
 def _options(argv: Sequence[str]) -> list[str] | None:
-    """What a Python interpreter is told, its program included; None for any other program."""
+    """Return the arguments of a Python interpreter, including its program; None for any other
+    program."""
     if _is_python(argv[0]):
         return list(argv[1:])
     words = _first_line(_found(argv[0]))
@@ -71,7 +72,7 @@ def _first_line(place: Path) -> list[str]:
     with open(place, "rb") as file:
         first = file.readline(512)
         if first.rstrip() == b"#!/bin/sh":
-            # How pip writes a path that is too long, or has blanks: the next line is for the shell.
+            # pip uses this form for long paths and blanks. The next line is for the shell.
             first = b"#!" + file.readline(512)
     if not first.startswith(b"#!"):
         return []
@@ -126,7 +127,8 @@ def _letters(options: Sequence[str]) -> Iterator[str]:
 
 
 def arguments_of(argv: Sequence[str]) -> list[str] | None:
-    """What a Python program is given, its own name left out; None where that cannot be seen."""
+    """Return the arguments of a Python program without its own name; None if they cannot be
+    determined."""
     if not argv:
         return None
     if not _is_python(argv[0]):
@@ -171,7 +173,7 @@ _PYTHONPATH = "PYTHONPATH"
 
 
 def name_of(argv: Sequence[str]) -> str:
-    """What a command is called."""
+    """Return the name of the program of a command."""
     return os.path.basename(argv[0]).removesuffix(".exe") if argv else ""
 
 
@@ -185,7 +187,8 @@ def launched_command(argv: Sequence[str]) -> list[str]:
 
 
 def _next(words: Sequence[str]) -> int:
-    """Where the command begins that the launcher ``words[0]`` starts; behind the end if nowhere."""
+    """Return the index of the command that the launcher ``words[0]`` starts, or the length of
+    ``words``."""
     if name_of(words) == "env":
         seen = _Env.read(words[1:])
         return len(words) if seen is None else 1 + seen.end
@@ -214,7 +217,7 @@ def inject_through_env(
 
 
 class _Env:
-    """What ``env`` does: ``end`` is where the command begins."""
+    """Parsed arguments of ``env``. ``end`` is the index of the command."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -227,7 +230,7 @@ class _Env:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> _Env | None:
-        """None where it is told something that is not known here."""
+        """Parse the arguments of ``env``; return None for an unknown option."""
         made = cls()
         waiting = list(words)
         while waiting and waiting[0].startswith("-"):
@@ -256,7 +259,7 @@ class _Env:
 
 
 def encode_argv(words: Iterable[str]) -> list[str | bytes]:
-    """``words`` for an event: texts, and bytes where they are none, in whatever locale."""
+    """Encode a command line for an event: strings, or bytes for words that are not valid text."""
     return [_dumped(os.fsencode(word)) for word in words]
 
 
@@ -268,13 +271,13 @@ def _dumped(word: bytes) -> str | bytes:
 
 
 def decode_argv(said: Any) -> list[str]:
-    """What :func:`encode_argv` has made, as a program gets it here; nothing where something else
-    stands."""
+    """Decode a command line encoded by :func:`encode_argv`; return an empty list for any other
+    value."""
     if not isinstance(said, list) or not all(isinstance(word, str | bytes) for word in said):
         return []
     return [os.fsdecode(word.encode() if isinstance(word, str) else word) for word in said]
 
 
 def printable_argument(word: str) -> str:
-    r"""``word`` for people and for JSON: what is no text in it is written as ``\xff``."""
+    r"""Return ``word`` as valid text for messages and JSON. Invalid bytes become ``\xff``."""
     return os.fsencode(word).decode("utf-8", "backslashreplace")

@@ -1,7 +1,7 @@
-"""What decides how a program writes text, and is no part of it: hash seed, zone, locale, terminal.
+"""Environment that influences the output of a program: hash seed, time zone, locale, terminal.
 
-A recording says what they were and a replay starts the program with the same, so that it prints the
-same on a machine in another country. While recording nothing is set but a hash seed.
+A recording contains these values, and a replay starts the program with them, so that the output is
+the same on a different machine. A recording sets only the hash seed.
 """
 
 from __future__ import annotations
@@ -54,21 +54,24 @@ _LARGEST = 1 << 20
 
 
 class Zone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``name`` is what ``TZ`` says, or would have to say; ``rule`` is what POSIX writes instead of
-    a name: it knows no history, and needs no file."""
+    """Time zone of a program.
+
+    ``name`` is a value of ``TZ``. ``rule`` is the equivalent POSIX rule, which needs no file
+    and has no history.
+    """
 
     name: str
     rule: str = ""
 
     def variable(self, environ: Mapping[str, str]) -> str:
-        """What ``TZ`` must be for a program of this machine."""
+        """Return the value of ``TZ`` for a program on this machine."""
         if self.rule and not (_folder(environ) / self.name.removeprefix(":")).is_file():
             return self.rule
         return self.name
 
 
 def find_zone(environ: Mapping[str, str], link: Path = _LINK, named: Path = _NAMED) -> Zone:
-    """The zone of a program with this environment: its own, or that of the machine."""
+    """Return the time zone of a program with this environment; by default the zone of the machine."""
     said = environ.get(ZONE)
     if said is not None:
         return Zone(said, _rule(_folder(environ) / said.removeprefix(":")) if said else "")
@@ -99,7 +102,8 @@ def _written(named: Path) -> str:
 
 
 def _rule(file: Path) -> str:
-    """The last line of a zone's file, which says how it goes on after the last change it lists."""
+    """Return the POSIX rule in the last line of a zone file, which applies after the last listed
+    change."""
     try:
         with open(file, "rb") as opened:
             data = opened.read(_LARGEST)
@@ -135,19 +139,22 @@ TEXT = (*_LOCALE, *_PYTHON, *_SIZE, *_SCREEN)
 """The variables that are recorded, and given to the replayed program; besides ``TZ``."""
 
 _USUAL = (80, 24)
-"""What programs take where there is no terminal."""
+"""Default size of programs that run without a terminal."""
 
 Changes = dict[str, str | None]
 """Variables of an environment; None takes one out."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """``text`` has those of the variables that are set, ``terminal`` columns and lines of the one
-    that the program writes to, if it does."""
+    """Environment of one run.
+
+    ``text`` contains the variables that are set. ``terminal`` has the columns and lines of the
+    program's terminal, if it has one.
+    """
 
     hash_seed: str | None = None
     seed: int | None = None
-    """What libraries that draw chance when they are imported are given instead is derived from."""
+    """Seed of the values for libraries that use randomness while they are imported."""
     text: dict[str, str] | None = None
     zone: Zone | None = None
     terminal: tuple[int, int] | None = None
@@ -157,15 +164,17 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return Environment(hash_seed=self.hash_seed)
 
     def data(self) -> Data:
-        """The fields of ``run_start``. Seeds are drawn anew for every recording, and say nothing
-        about what the program did."""
+        """Return the fields of ``run_start``.
+
+        Seeds are volatile, because every recording has new ones.
+        """
         found: Data = msgspec.to_builtins(self)
         said = {name: value for name, value in found.items() if value is not None}
         seeds = [f"$.{name}" for name in ("hashSeed", "seed") if name in said]
         return {**said, "volatile": seeds} if seeds else said
 
     def changes(self, environ: Mapping[str, str]) -> Changes:
-        """What a replay changes in ``environ``. A recording that says nothing changes nothing."""
+        """Return the changes that a replay makes to ``environ``. Missing values change nothing."""
         changes: Changes = {}
         if self.hash_seed is not None:
             changes[HASH_SEED] = self.hash_seed
@@ -177,7 +186,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return changes
 
     def _size(self, text: Mapping[str, str]) -> Changes:
-        """Where the terminal is another one, the program is told how large the recorded was."""
+        """Return the size of the recorded terminal if the current one has a different size."""
         if any(name in text for name in _SIZE) or self.terminal == _terminal():
             return {}
         return dict(zip(_SIZE, map(str, self.terminal or _USUAL), strict=True))
@@ -187,7 +196,7 @@ build_decoders(Environment)
 
 
 def current_environment(environ: Mapping[str, str]) -> Environment:
-    """Those of a program that is started now."""
+    """Return the environment of a program that starts now."""
     given = environ.get(HASH_SEED)
     return Environment(
         hash_seed=given if is_hash_seed(given) and given != "random" else new_hash_seed(),
@@ -199,7 +208,7 @@ def current_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def recorded_environment(source: Iterable[Event]) -> Environment:
-    """Those of the recorded program, as far as the recording says."""
+    """Return the recorded environment of the program."""
     start = next((event for event in source if event.type == "run_start"), None)
     if start is None:
         return Environment()

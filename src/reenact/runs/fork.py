@@ -1,7 +1,7 @@
-"""``reenact fork``: re-enact a recording up to a call, go on live, and record the whole.
+"""``reenact fork``: re-enact a recording up to a call, continue live, and record everything.
 
-The new recording is started and closed here, outside of the program; it has what comes before the
-point from the start, and the processes of the program join it.
+The parent process creates and closes the new recording. It copies the events before the fork point
+first. The processes of the program join the recording.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class ForkRun:
         )
 
     def begin(self, folder: Path) -> None:
-        """What is used is noted where all processes see it."""
+        """Create the ledger of used events that all processes share."""
         self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
@@ -179,7 +179,7 @@ class ForkRun:
             self._parts.give_up()
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """What differs before the point ends it, whoever waits for whom."""
+        """Return the processes to end after a divergence before the fork point."""
         return processes_to_end(folder)
 
     # The end
@@ -206,7 +206,7 @@ class ForkRun:
         return code
 
     def _failure(self, told: Sequence[ProcessReport], code: int) -> int | None:
-        """The exit code of a run that is no fork."""
+        """Return the exit code if no fork was created."""
         if not told:
             print_error(
                 "no Python process took part, so nothing was re-enacted and nothing forked",
@@ -241,7 +241,7 @@ class ForkRun:
         )
 
     def _left_before(self) -> bool:
-        """Were there recorded calls before the point that nobody made?"""
+        """Report recorded calls before the fork point that the program did not make."""
         assert self._ledger is not None
         assert self._parts is not None
         assert self._parts.fork_plan is not None

@@ -1,9 +1,8 @@
-"""Loading the libraries that Reenact stands on without what they might need one day.
+"""Import of the libraries that Reenact is based on, without their rarely used dependencies.
 
-They import modules of which they use a function now and then, or of which they ask one thing while
-they are loaded. For a command, and for a program under ``reenact run``, loading all of those takes
-longer than everything of ours. So a stand-in takes the place of each for that time. Whoever has got
-one keeps it: it loads the module when something of it is used.
+These libraries import modules of which they seldom use a function. Loading those modules takes
+longer than loading Reenact. Placeholders replace them during the import. A placeholder loads its
+module on first use.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LIBRARIES", "load_lazily"]
 
 LIBRARIES = ("msgspec", "orjson", "pathlib")
-"""What nearly all of Reenact is made with."""
+"""Libraries that nearly every module of Reenact uses."""
 
 
 def load_lazily(*libraries: str) -> None:
@@ -43,7 +42,7 @@ class _StandIn(ModuleType):
         vars(self).update(known)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__path__":  # whoever imports it asks whether it is a package
+        if name == "__path__":  # the import system checks for a package
             raise AttributeError(name)
         self.leave()
         return getattr(import_module(_ALSO_IN.get(self.__name__, self.__name__)), name)
@@ -55,7 +54,7 @@ class _StandIn(ModuleType):
 
 
 def _type_hints(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """``typing_extensions`` knows more about the types that it has; without it nobody has those."""
+    """Call ``get_type_hints`` of ``typing_extensions`` if it is loaded, otherwise of ``typing``."""
     home = "typing_extensions" if "typing_extensions" in sys.modules else "typing"
     found: dict[str, Any] = import_module(home).get_type_hints(*args, **kwargs)
     return found
@@ -74,4 +73,4 @@ _INSTEAD: dict[str, dict[str, Any]] = {  # what each can tell without being load
     "typing_extensions": {"get_type_hints": _type_hints},
 }
 _ALSO_IN = {"typing_extensions": "typing"}
-"""What is asked of the one, the other has had since Python 3.11."""
+"""Modules that have provided the same names since Python 3.11."""

@@ -1,4 +1,4 @@
-"""What a run was asked to do."""
+"""Options of a run."""
 
 from __future__ import annotations
 

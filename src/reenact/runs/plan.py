@@ -1,7 +1,7 @@
-"""What ``reenact run`` tells the processes of the program, and what they tell it.
+"""Files that ``reenact run`` shares with the processes of the program.
 
-All of it lies in one folder, which the environment variable ``REENACT_RUN`` names: the plan, the
-lanes that processes have claimed, what a replay has used, and a report per process.
+The environment variable ``REENACT_RUN`` contains their folder. It holds the plan, the lanes that
+processes have claimed, the ledger of a replay, and one report per process.
 """
 
 from __future__ import annotations
@@ -52,12 +52,15 @@ Match = Literal["lane", "transcript", "lookup"]
 
 _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
 _PLACES = ("path", "root", "into")
-"""Written as bytes: a name need not be text, and the processes have the locale of the recording,
-which is not always that of the command."""
+"""Paths are encoded as bytes, because the processes use the recorded locale and not that of the
+command."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a process does. ``path`` is what it reads, or the capture that it joins."""
+    """Plan for the processes of a run.
+
+    ``path`` is the recording that they read, or the capture that they join.
+    """
 
     mode: SessionMode
     path: str
@@ -69,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     match: Match | None = None
     only: str | None = None
     owner: bool = False
-    """Does the first process write the recording by itself?"""
+    """True if the first process writes the recording without the parent."""
     append: bool = False
     seal: bool = True
     boundaries: tuple[str, ...] = ()
@@ -78,12 +81,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seed: int | None = None
     """See :class:`reenact.runs.environment.Environment`."""
     fork: At | None = None
-    """Where the recording is forked; ``into`` is the capture that processes join then."""
+    """Fork point. ``into`` is the capture that processes join after it."""
     into: str | None = None
 
 
 class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What one process reports: at once when something is wrong, and at its end."""
+    """Report of one process, written after each problem and at its end."""
 
     pid: int
     lane: str
@@ -92,12 +95,12 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     passed: dict[str, int] = {}
     divergences: list[dict[str, Any]] = []
     texts: list[str] = []
-    """The same, for people."""
+    """Rendered divergences."""
     problem: dict[str, Any] | None = None
     """A recording that could not be read."""
     approximate: str = ""
     update: dict[str, Any] | None = None
-    """What an update has kept, changed, added and dropped."""
+    """Counts of unchanged, changed, added and dropped calls of an update."""
     ended: bool = False
 
 

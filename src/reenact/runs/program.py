@@ -125,7 +125,7 @@ class _Program:
 
         def _exit(*args: Any, **kwargs: Any) -> Any:
             if self._session.is_active and self._plan.owner:
-                self._end()  # nobody else closes the recording
+                self._end()  # no other process closes the recording
             elif self._session.is_active:
                 self._session.break_off()
                 self._tell(ended=True)
@@ -139,7 +139,7 @@ class _Program:
         ) -> None:
             self._error = error
             if isinstance(error, DivergenceError):
-                print_location(trace)  # what differs is said at the end, once
+                print_location(trace)  # the parent prints the divergence at the end
             else:
                 before(kind, error, trace)
 
@@ -155,7 +155,7 @@ class _Program:
 
     def _tell(self, *, ended: bool) -> None:
         try:
-            # One thread at a time: the last report is the one that knows most.
+            # One thread at a time, because the last report is the most complete one.
             with self._session.lock:
                 write_process_report(self._folder, self._report(ended=ended))
         except OSError as error:
@@ -165,7 +165,7 @@ class _Program:
         session = self._session
         report = session.report()
         poison = session.failed_with
-        # What comes after the one that ended a strict replay only follows from it.
+        # Later divergences follow from the one that ended a strict replay.
         found = report.divergences if poison is None else [poison]
         return ProcessReport(
             pid=os.getpid(),
@@ -196,7 +196,7 @@ def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
 
 
 def _alter(data: Data, path: JsonPath, value: Any) -> Data:
-    """Where a run is forked; no other run has to load it."""
+    """Alter a result at a fork point. Imported on use, because other runs do not need it."""
     from reenact.boundaries.altering import alter_answer
 
     return alter_answer(data, path, value)
@@ -247,7 +247,7 @@ def _settings(
 
 _KEY = "reenact_lane"
 _FORKSERVER = "ignore"
-"""What ``multiprocessing`` calls a process that only makes others."""
+"""Argument of ``multiprocessing`` for a process that only creates others."""
 
 
 def child_patches(folder: str) -> list[DeferredPatch]:
@@ -265,8 +265,10 @@ def child_patches(folder: str) -> list[DeferredPatch]:
 
 
 def _running(original: Callable[..., int]) -> Callable[..., int]:
-    """A process of multiprocessing prints whatever ends it. What differs is said once, at the end
-    of the run: here only where that was."""
+    """Print only the location of a divergence in a process of multiprocessing.
+
+    The parent reports the divergence itself once, at the end of the run.
+    """
 
     @wraps(original)
     def bootstrap(self: Any, *args: Any, **kwargs: Any) -> int:
@@ -286,13 +288,13 @@ def _running(original: Callable[..., int]) -> Callable[..., int]:
 
 
 def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
-    """What a process of multiprocessing is told by its parent, when it is not forked."""
+    """Add the lane to the preparation data of a spawned process of multiprocessing."""
 
     @wraps(original)
     def get_preparation_data(*args: Any, **kwargs: Any) -> Any:
         data = original(*args, **kwargs)
         if args[:1] == (_FORKSERVER,):
-            # It is in no session, and must not do what is the program's: its children do.
+            # The fork server is in no session and runs no code of the program.
             for key in ("init_main_from_name", "init_main_from_path"):
                 data.pop(key, None)
             return data
@@ -327,7 +329,7 @@ def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPa
 
 
 def print_location(trace: TracebackType | None) -> None:
-    """Where the program was: its own lines, without those of libraries."""
+    """Print the traceback without the frames of libraries."""
     import traceback
 
     whole = traceback.extract_tb(trace)
@@ -339,7 +341,7 @@ def print_location(trace: TracebackType | None) -> None:
 
 
 def _short(file: str) -> str:
-    """As somebody in this folder would write it."""
+    """Return a path relative to the working directory."""
     return file.removeprefix(os.path.join(os.getcwd(), ""))
 
 

@@ -1,8 +1,8 @@
-"""A run that records.
+"""Recording of a run.
 
-The recording is started and closed here, outside of the program, and its processes join it: so it
-is closed however they end. A tape is first a capture beside it, because several processes can
-write to that. Where a recording is added to, the one process that there may be does it by itself.
+The parent process creates and closes the recording, so it is closed however the program ends. The
+processes of the program join it. A tape is first written as a capture next to it, because several
+processes can write to a capture. Only the first process can append to an existing recording.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RecordRun:
         self._place = (options.path or new_place(root)).absolute()
         adds = options.mode in ADDING_MODES or options.append
         self._owned = adds and _is_recorded(self._place)
-        # What is to be added to a recording that is not there is a recording.
+        # Appending to a missing recording creates a new one.
         self._mode: SessionMode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: SessionResources | None = None
@@ -240,7 +240,7 @@ def _beside(tape: Path) -> Path:
 
 
 def _is_recorded(place: Path) -> bool:
-    """Is there something to add to? What was never finished counts: opening it says what to do."""
+    """Return True if there is a recording to append to, including an unfinished one."""
     try:
         if place.is_dir():
             return any(place.iterdir())

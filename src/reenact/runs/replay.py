@@ -1,4 +1,4 @@
-"""A run that re-enacts a recording. What differs is decided here, where no program can hide it."""
+"""Replay of a run. The parent process compares, so that no program can hide a divergence."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ReplayRun:
         return None if self._foreign is None else "transcript"
 
     def plan(self) -> Plan:
-        """What the processes do."""
+        """Return the plan for the processes."""
         options = self._options
         return Plan(
             mode="replay",
@@ -113,7 +113,7 @@ class ReplayRun:
         )
 
     def begin(self, folder: Path) -> None:
-        """What is used is noted where all processes see it."""
+        """Create the ledger of used events that all processes share."""
         self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
@@ -122,7 +122,7 @@ class ReplayRun:
             self._foreign.close()
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """A strict replay is over with the first difference, whoever waits for whom."""
+        """Return the processes to end after the first divergence of a strict replay."""
         return processes_to_end(folder) if self._settings.strict else None
 
     def conclude(self, folder: Path, code: int) -> int:
@@ -158,7 +158,8 @@ class ReplayRun:
         return code
 
     def _keep(self, summary: Summary) -> bool:
-        """For ``reenact explain``: what this replay said, as long as it is the last one that did."""
+        """Store the report of a diverged replay for ``reenact explain``, or delete the previous
+        one."""
         if self._foreign is not None:
             return False  # the copy that was replayed is about to be deleted
         if summary.divergences:
@@ -167,7 +168,7 @@ class ReplayRun:
         return False
 
     def _other_arguments(self, *, told: bool) -> dict[str, list[str]] | None:
-        """Those of the program, where they are not the recorded ones; and the user is ``told``."""
+        """Compare the arguments with the recorded ones and print a note if ``told``."""
         found = compare_arguments(self._settings, self._options.command)
         if found is None or self._options.net:
             return None
@@ -196,7 +197,10 @@ class ReplayRun:
         return unused == "error"
 
     def _say_first(self, texts: list[str]) -> None:
-        """Where one process differs, others that work beside it often do, too: one says enough."""
+        """Print the first divergence.
+
+        Parallel processes often diverge together, so one is enough.
+        """
         first, *others = texts
         print_message(first)
         if others:

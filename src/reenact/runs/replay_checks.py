@@ -49,7 +49,7 @@ class UnusedCalls(msgspec.Struct, frozen=True):
 
 
 def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
-    """What the recording of ``settings`` still holds, given what all processes have used."""
+    """Find the recorded calls that no process has used."""
     parts = open_resources(settings)
     try:
         script = make_script(settings, parts, None)
@@ -91,7 +91,7 @@ _ROOM = 120
 
 
 class ArgumentChange(msgspec.Struct, frozen=True):
-    """Which the program was ``recorded`` with, and which it is ``given``; both redacted."""
+    """Difference between ``recorded`` and ``given`` arguments, both redacted."""
 
     recorded: list[str]
     given: list[str]
@@ -119,8 +119,11 @@ def _quoted(text: str) -> str:
 
 
 def compare_arguments(settings: Settings, command: Sequence[str]) -> ArgumentChange | None:
-    """None if they are the same. Which Python runs the program, and where that lies, does not count;
-    nothing does where a command starts Python by way of another program."""
+    """Compare the arguments with the recorded ones; return None if they are equal.
+
+    The path of the Python interpreter is ignored. Commands that start Python through other
+    programs are not compared.
+    """
     parts = open_resources(settings)
     try:
         start = next(iter(parts.source or ()), None)
@@ -157,8 +160,7 @@ _UNREADABLE = 3
 
 
 def processes_to_end(folder: Path) -> list[int] | None:
-    """The processes that go on although one has diverged or failed, by what is told in ``folder``;
-    None where none has."""
+    """Return the processes that still run after one has diverged or failed; None if none has."""
     told = read_process_reports(folder)
     over = any(one.texts or one.problem is not None for one in told)
     return [one.pid for one in told if not one.ended] if over else None

@@ -1,4 +1,4 @@
-"""What a run says at its end: one line, and a report for machines."""
+"""Reports of a run: the summary line, the report file, and the last report of a diverged replay."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """What all processes of a run did together."""
+    """Totals of all processes of a run."""
 
     mode: str
     recording: Path
@@ -56,23 +56,23 @@ class Summary(msgspec.Struct, kw_only=True):
     """``ok``, ``diverged`` or ``error`` (nothing could be recorded), where that is not for the
     divergences to say."""
     update: dict[str, Any] | None = None
-    """What an update has kept, changed, added and dropped."""
+    """Counts of unchanged, changed, added and dropped calls of an update."""
     arguments: dict[str, list[str]] | None = None
-    """Recorded and given, where the program is not given those that it was recorded with."""
+    """Recorded and given arguments, if they differ."""
     content_hash: str | None = None
-    """Of a replay: that of the recording, as it was then."""
+    """Content hash of the replayed recording."""
     environment: dict[str, str] | None = None
-    """Of a replay: what it ran on, as a manifest says it."""
+    """Platform of a replay, as in a manifest."""
     only: str | None = None
     """Of a replay: ``network`` where everything else was live."""
 
     def add(self, reports: Iterable[ProcessReport]) -> None:
-        """Take in what processes said."""
+        """Add the reports of processes."""
         for told in reports:
             self.live += told.live
             for name, number in told.passed.items():
                 self.passed[name] = self.passed.get(name, 0) + number
-            # A forked child may repeat what its parent has said.
+            # A forked child may repeat the report of its parent.
             self.update = told.update or self.update
             self.divergences += [one for one in told.divergences if one not in self.divergences]
 
@@ -132,7 +132,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 def _short(path: Path) -> str:
-    """As somebody in this folder would write it."""
+    """Return a path relative to the working directory."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
@@ -164,14 +164,14 @@ def print_message(text: str) -> None:
 
 
 def print_error(message: str, hint: str) -> None:
-    """The same for what went wrong."""
+    """Print an error with its hint to standard error."""
     print_message(f"reenact: error: {message}")
     if hint:
         print_message(f"hint: {hint}")
 
 
 def with_command_options(text: str) -> str:
-    """What to do in a session, in the words of the command line."""
+    """Replace session arguments in a hint by command-line options."""
     return re.sub(r"mode='(record_missing|rewrite|update)'", r"--mode \1", text)
 
 
@@ -194,7 +194,7 @@ def write_report(path: Path | None, summary: Summary) -> None:
 
 
 REPORTS_VARIABLE = "REENACT_REPORTS"
-"""The variable that says ``off``: nothing is kept."""
+"""Variable that disables stored reports with ``off``."""
 
 _MOST = 100
 _OFF = ("0", "no", "off", "false")
@@ -238,7 +238,7 @@ def load_newest_report(root: Path) -> Any:
 
 
 def platform_facts() -> dict[str, str]:
-    """What a report says of this machine, in the words of a manifest."""
+    """Return the platform facts of a report, as in a manifest."""
     import platform
 
     return {

@@ -51,10 +51,10 @@ class RunKind(Protocol):
     """One run, from its start to its end: recording or replaying."""
 
     environ: Changes
-    """What the program finds in its environment, and we do not."""
+    """Changes to the environment of the program."""
 
     def plan(self) -> Plan:
-        """What the processes of the program are to do. Refuses here what can be refused."""
+        """Return the plan for the processes. Raises errors before the program starts."""
 
     def begin(self, folder: Path) -> None:
         """Put into the folder of the run what the processes share."""
@@ -132,7 +132,7 @@ def perform(
             flush()
             returned = run_program(argv, environ, lambda: work.doomed(folder))
             if (folder / _REFUSED).exists():
-                work.give_up()  # it has said why, and has not run
+                work.give_up()  # the process has printed the reason
                 return exit_code(returned)
             return work.conclude(folder, exit_code(returned))
     except BaseException:
@@ -193,7 +193,7 @@ _FROM_TERMINAL = (signal.SIGINT, getattr(signal, "SIGQUIT", None))
 
 
 _LOOK = 0.25
-"""Seconds between two looks at what the processes have told."""
+"""Seconds between two checks of the process reports."""
 
 _LAST_WORDS = 5.0
 """Seconds that a program has for its end when that is due."""
@@ -272,7 +272,7 @@ def _send(pids: Iterable[int], number: int) -> None:
 def _passing_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
     def pass_on(number: int, frame: Any) -> None:
         if number in _FROM_TERMINAL and _is_foreground():
-            return  # the terminal has told the program already
+            return  # the terminal has signalled the program already
         try:
             process.send_signal(number)
         except ProcessLookupError:
@@ -308,14 +308,14 @@ def exit_code(returned: int) -> int:
 
 
 def flush() -> None:
-    """What we have said so far stands before what the program says."""
+    """Flush the standard streams, so that earlier messages come before the program's output."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
 
 
 _LENT = ("reenact", "msgspec", "orjson", "cryptography", "cffi", "_cffi_backend", "hyperscan")
-"""What a process whose own environment has no Reenact borrows from ours."""
+"""Packages that a process without Reenact in its environment imports from this installation."""
 
 
 def write_import_paths(folder: Path) -> None:

@@ -42,12 +42,12 @@ class Step(msgspec.Struct, kw_only=True, rename="camel"):
     folders: list[str] = msgspec.field(default_factory=list)
 
     def count(self, outcome: Outcome) -> int:
-        """How many forks ended so."""
+        """Return the number of forks with this outcome."""
         return self.outcomes.count(outcome)
 
     @property
     def share(self) -> float | None:
-        """How many of those that came beyond the point failed, of 1; None if none did."""
+        """Return the share of failures among the forks that passed the point; None without any."""
         failed, fine = self.count("failed"), self.count("ok")
         return failed / (failed + fine) if failed + fine else None
 
@@ -61,9 +61,12 @@ def sweep(
     check: str | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, list[Step]]:
-    """Fork ``times`` times at every call of the kind ``each``. A fork has failed if its program ends
-    with another code than 0, or ``check`` does, which finds the recording in ``REENACT_FORK`` and
-    what was printed in ``REENACT_OUTPUT``. Returns the folder of all forks, and the steps."""
+    """Fork ``times`` times at every call of kind ``each``.
+
+    A fork has failed if its program or ``check`` ends with a non-zero code. ``check`` finds the
+    recording in ``REENACT_FORK`` and the output in ``REENACT_OUTPUT``. Returns the folder of
+    all forks, and the steps.
+    """
     root = find_root(Path.cwd(), os.environ)
     path = last_run(root) if str(options.path) == LAST else options.path.absolute()
     with open_recording(path) as source:
@@ -89,7 +92,7 @@ def _folder(options: ForkOptions, root: Path) -> Path:
     place = options.into
     if place is None:
         place = new_place(root)
-        # Beside the runs: the forks of a sweep are none of those that `last` means.
+        # Next to the runs, because `last` must not select a fork of a sweep.
         place = place.parent.with_name("sweeps") / place.name
     try:
         if place.exists() and (place.is_file() or any(place.iterdir())):
@@ -149,7 +152,7 @@ class _Sweeping:
         }
 
     def _has_diverged(self, folder: Path) -> bool:
-        """Did it never come beyond the point? Then it says nothing about that."""
+        """Return True if the fork never passed its point."""
         try:
             report: Any = json.loads((folder / _REPORT).read_bytes())
         except (OSError, ValueError):

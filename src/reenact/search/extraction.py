@@ -1,7 +1,7 @@
-"""What the events of a recording say: one call after the other, whatever they hold.
+"""Extraction of searchable calls and texts from the events of a recording.
 
-A call of two events begins with :func:`open_call` and is completed by :func:`close_call`. What was drawn
-from clock and chance, and what only says when, is no call.
+:func:`open_call` starts a call of two events and :func:`close_call` completes it. Clock readings,
+random values and schedule events are not calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def opening_type(type: str) -> str | None:
 
 
 def open_call(event: Event) -> Call | None:
-    """The call that ``event`` begins; a completing event that nobody waits for is one, too."""
+    """Return the call that ``event`` starts. An unmatched completing event is also a call."""
     data = event.data
     kind = kind_of(event.type, data)
     if kind in _NO_CALLS:
@@ -204,7 +204,7 @@ _FORMS = {
 }
 
 
-# What they have in common
+# Common helpers
 
 
 def _place(call: Call, request: Data) -> None:
@@ -266,7 +266,7 @@ def _text(value: Any) -> str:
 
 
 CALL = "call"
-"""The role of the text that says what was called."""
+"""Role of the text that describes the called function or address."""
 
 
 class CallText(msgspec.Struct, frozen=True):
@@ -281,8 +281,10 @@ class CallText(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """A call, or the beginning or the end of a run. ``closed`` is the seq of the event that
-    completed it. What is not known is empty, or 0."""
+    """Call, or start or end of a run.
+
+    ``closed`` is the sequence number of the completing event. Unknown values are empty or 0.
+    """
 
     seq: int
     ts: int
@@ -319,10 +321,9 @@ _NUMBERS = 64
 
 
 def flatten(value: Any) -> str:
-    """``value`` as lines ``name: value``, at most :data:`MOST` characters.
+    """Return ``value`` as lines ``name: value``, with at most :data:`MOST` characters.
 
-    Bytes that are no text, long lists of numbers and the rest of what is encoded (pictures, files)
-    say nothing and are left out.
+    Binary data, long lists of numbers and encoded content such as pictures are omitted.
     """
     if isinstance(value, str):
         return _scalar(value)

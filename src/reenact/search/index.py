@@ -1,8 +1,8 @@
-"""The index, open.
+"""SQLite index of recordings: location, locks and tables.
 
-It holds nothing that the recordings do not hold, may be deleted at any time, and only its owner can
-read it. Everybody who uses it holds a lock beside it: shared to search, alone to change it. The lock
-ends with its process, and SQLite undoes what a killed one had begun.
+The index contains only data from recordings, can be deleted at any time, and is readable only by
+its owner. Each user holds a lock next to it, shared for a search and exclusive for a change. The
+lock ends with its process, and SQLite rolls back the changes of a killed process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Say = Callable[[str], None]
-"""Tells the person at the screen."""
+"""Prints a message to the user."""
 
 _BROKEN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TRIES = 3
@@ -76,7 +76,7 @@ class Index:
             raise
 
     # SQLite removes files by their names when a connection ends, so there is one only as long as
-    # the lock is held: nobody can have put another index there meanwhile.
+    # the lock is held, so no process can have replaced the index.
 
     def _shared(self, path: Path) -> sqlite3.Connection:
         for _ in range(_TRIES):
@@ -89,7 +89,7 @@ class Index:
         raise sqlite3.OperationalError("it cannot be made anew")
 
     def _renew(self, path: Path) -> None:
-        """Nobody else has it open: look again, and make it anew if need be."""
+        """Check again under the exclusive lock and rebuild the index if necessary."""
         found = _version_at(path)
         if found > VERSION:
             raise sqlite3.OperationalError(f"it is of version {found}, this knows {VERSION}")
@@ -104,7 +104,7 @@ class Index:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Nobody else uses it meanwhile. :attr:`database` is another one afterwards."""
+        """Hold the index exclusively. :attr:`database` is a new connection afterwards."""
         if self.path is None:
             yield self.database
             return
@@ -119,7 +119,7 @@ class Index:
         self.database = self._shared(self.path)
 
     def discard(self) -> None:
-        """It cannot be read: away with it. The next one to open it makes it anew."""
+        """Delete an unreadable index. The next process rebuilds it."""
         self.database.close()
         if self.path is not None:
             self._take(fcntl.LOCK_EX)
@@ -219,7 +219,7 @@ def _locked(fd: int, how: int) -> bool:
 
 
 def index_files(root: Path, environ: Mapping[str, str], *, words: bool) -> list[Path]:
-    """Where the index of the project at ``root`` may lie, best first."""
+    """Return the possible paths of the index of the project at ``root``, best first."""
     name = "search.sqlite3" if words else "search-plain.sqlite3"
     found = [root / FOLDER / "cache" / name] if (root / FOLDER).is_dir() else []
     own, shared, home = map(environ.get, ("REENACT_CONFIG_DIR", "XDG_CACHE_HOME", "HOME"))
@@ -233,7 +233,7 @@ def index_files(root: Path, environ: Mapping[str, str], *, words: bool) -> list[
 
 
 def make_private(path: Path) -> None:
-    """The folder of the index: nobody else looks into it, and git does not, either."""
+    """Create the private folder of the index, which git ignores."""
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = os.lstat(folder)
@@ -268,7 +268,7 @@ def drop(path: Path) -> None:
 
 
 VERSION = 1
-"""Of the tables, and of what is put into them: another one is built anew."""
+"""Version of the tables and their content. An index with a different version is rebuilt."""
 
 _TABLES = """
 CREATE TABLE recordings (
@@ -329,7 +329,7 @@ CREATE VIRTUAL TABLE words USING fts5 (body, content = '', tokenize = 'trigram',
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """What holds for a connection. Raises :class:`sqlite3.Error` where it is no database."""
+    """Configure a connection. Raises :class:`sqlite3.Error` if the file is not a database."""
     database.isolation_level = None
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute("PRAGMA temp_store = MEMORY")
@@ -338,7 +338,7 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Which version the tables have; 0 where there are none yet."""
+    """Return the version of the tables; 0 for an empty database."""
     (found,) = database.execute("PRAGMA user_version").fetchone()
     return int(found)
 

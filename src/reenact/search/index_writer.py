@@ -37,7 +37,7 @@ class Writer:
         self._open: dict[int, Call] = {}
         """Calls of events of two, by the id that they have in the index."""
         self._numbered: dict[tuple[str, int], int] = {}
-        """The same by log and seq."""
+        """Ids of open calls by log and sequence number."""
         self._written: set[int] = set()
         self._numbers: dict[int, int] = {}
         self._said: dict[int, list[int]] = {}
@@ -52,7 +52,7 @@ class Writer:
         self._resume()
 
     def _resume(self) -> None:
-        """Calls that were open when the recording was last looked at, and what had been said."""
+        """Load the calls that were open after the last update, with their texts."""
         names = ", ".join(_COLUMNS[1:])
         found = self._database.execute(
             f"SELECT id, {names} FROM calls WHERE recording = ? "
@@ -210,7 +210,7 @@ def _row(call: Call) -> tuple[object, ...]:
 
 
 def _clean(text: str) -> str:
-    """Lone surrogates are no text that SQLite takes."""
+    """Replace lone surrogates, which SQLite rejects."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""The words that are looked for. Pure: a text has them or not, whatever an index thinks of it."""
+"""Queries: search terms, excerpts, filters and dates. Pure functions, independent of the index."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Term(msgspec.Struct, frozen=True):
     starts: bool = False
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where it stands in ``text``, from and to."""
+        """Return the start and end of each match in ``text``."""
         return [found.span() for found in self._pattern().finditer(fold(text))]
 
     def is_in(self, text: str) -> bool:
@@ -59,7 +59,7 @@ class Term(msgspec.Struct, frozen=True):
         return self.finder()(text)
 
     def finder(self) -> Callable[[str], bool]:
-        """The same, for many texts."""
+        """Return a predicate for many texts."""
         if self.starts or len(self.text.split()) > 1:
             search = self._pattern().search
             return lambda text: search(fold(text)) is not None
@@ -111,7 +111,7 @@ def _term(word: str) -> Term:
 
 
 _BEFORE = 3
-"""One part in so many stands before what was found."""
+"""Share of an excerpt before the first match, as a divisor."""
 _CUT = "..."
 _LEAST = 12
 
@@ -123,7 +123,7 @@ class Excerpt(msgspec.Struct, frozen=True):
     marks: list[tuple[int, int]]
 
     def pieces(self) -> list[tuple[str, bool]]:
-        """All of the text in pieces, those that were found marked."""
+        """Return the complete text in pieces, with the matches marked."""
         found, last = [], 0
         for start, end in self.marks:
             found += [(self.text[last:start], False), (self.text[start:end], True)]
@@ -158,7 +158,7 @@ def _window(size: int, first: int, room: int) -> tuple[int, int]:
 
 
 def _apart(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those that touch each other as one."""
+    """Merge overlapping and adjacent marks."""
     found: list[tuple[int, int]] = []
     for start, end in marks:
         if found and start <= found[-1][1]:
@@ -178,8 +178,11 @@ _FAILED_RUN = (
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Those of one kind are alternatives, those of several must all hold. Names may have ``*``;
-    times are milliseconds, ``until`` is not included. ``diverged`` may be empty: any code."""
+    """Filters of a search.
+
+    Values of one filter are alternatives, and all filters must match. Names can contain ``*``.
+    Times are in milliseconds, ``until`` is exclusive. An empty ``diverged`` matches any code.
+    """
 
     types: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -290,10 +293,10 @@ _DAYS = {"now": None, "today": 0, "yesterday": 1}
 
 
 def read_moment(text: str, now: datetime, *, end: bool = False) -> int:
-    """Milliseconds since the epoch. ``now`` has a zone, and what says none is in that one.
+    """Parse a time and return milliseconds since the epoch.
 
-    Of something that lasts (a day) it is the beginning, or with ``end`` the beginning of what comes
-    after. Raises :class:`UsageError`.
+    The zone of ``now`` applies to times without a zone. For a day, the result is its start, or with
+    ``end`` the start of the next one. Raises :class:`UsageError`.
     """
     said = text.strip()
     ago = _AGO.fullmatch(said)

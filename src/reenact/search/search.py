@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, and how. ``index`` is None when it was in memory."""
+    """Result of a search. ``index`` is None for an index in memory."""
 
     matches: QueryResult
     unreadable: list[UnreadableSource]
@@ -133,7 +133,10 @@ _ENDED = (
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """All ``terms`` have to be in the texts of one call, those that are unwanted in none of them."""
+    """Query.
+
+    All ``terms`` must occur in the texts of one call, and excluded terms in none of them.
+    """
 
     terms: tuple[Term, ...] = ()
     wishes: Filters = Filters()
@@ -142,7 +145,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A text of a call. ``again``: so many later calls say it, too."""
+    """Text of a call. ``again`` is the number of later calls with the same text."""
 
     role: str
     text: str
@@ -167,9 +170,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording in which something was found: ``total`` hits, of which ``hits`` are here.
+    """Recording with ``total`` matches, of which ``hits`` are included.
 
-    Of a divergence ``path`` is the recording that the report is about, if it says that.
+    For a divergence, ``path`` is the recording of the report, if known.
     """
 
     path: Path
@@ -232,7 +235,7 @@ def query_index(
 
 
 def texts_with(database: sqlite3.Connection, term: Term, words: bool) -> Iterator[int]:
-    """The texts that have ``term``; the index only says which may."""
+    """Return the texts that contain ``term``. The index only provides candidates."""
     grams = term.grams() if words else ""
     if grams:
         rows = database.execute(
@@ -335,7 +338,7 @@ def _path(root: Path, key: bytes) -> Path:
 def unreadable_sources(
     database: sqlite3.Connection, root: Path, scope: Iterable[bytes]
 ) -> list[UnreadableSource]:
-    """Of the recordings in ``scope``, those that cannot be read."""
+    """Return the unreadable recordings in ``scope``."""
     asked = "SELECT path, problem, hint FROM recordings WHERE problem <> '' ORDER BY path"
     wanted = set(scope)
     return [
@@ -346,7 +349,7 @@ def unreadable_sources(
 
 
 def count_sources(database: sqlite3.Connection, scope: Iterable[bytes]) -> int:
-    """How many of ``scope`` are recordings; other files of lines, and reports, are none."""
+    """Return the number of recordings in ``scope``, without reports and other files."""
     wanted = set(scope)
     asked = "SELECT path FROM recordings WHERE status <> '' AND form <> 'report'"
     return sum(path in wanted for (path,) in database.execute(asked))

@@ -56,7 +56,10 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def scan(places: Iterable[Path]) -> dict[Path, SourceFile]:
-    """What is at and under ``places``. Raises :class:`RecordingMissing` for one that is not there."""
+    """Find the files at and under ``places``.
+
+    Raises :class:`RecordingMissing` for a missing place.
+    """
     found: dict[Path, SourceFile] = {}
     for place in places:
         if not place.exists():
@@ -90,7 +93,7 @@ def _is_looked_into(entry: os.DirEntry[str]) -> bool:
 
 
 def _claims_to_be_one(folder: Path) -> bool:
-    """A manifest whose events are gone is a damaged recording; other tools have manifests, too."""
+    """Return True for a manifest of Reenact. Without events, it is a damaged recording."""
     try:
         with open_regular(folder / MANIFEST) as file:
             return b'"eventLogPath"' in file.read(4_096)
@@ -132,11 +135,11 @@ _TAPE_HEADER = b'"format":{"name":"reenact"'
 _HEADER = 4_096
 
 Reading = dict[str, int]
-"""How many events were read, by the name of the log."""
+"""Number of events read, by log name."""
 
 
 class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recording says about itself."""
+    """Facts from the manifest of a recording."""
 
     digest: str = ""
     """Of a finished one: the same digest, the same recording."""
@@ -177,10 +180,10 @@ def finished_events(path: Path) -> Iterator[tuple[str, Event]]:
 
 
 def unfinished_events(path: Path, read: Reading) -> Iterator[tuple[str, Event]]:
-    """What has been written to an unfinished recording since ``read``, which is brought up to date.
+    """Yield the events written to an unfinished recording since ``read``, and update ``read``.
 
-    Each event comes with the name of its segment, whose numbers are its own. A line that nobody can
-    read ends that log: it is still being written, or will be named when the recording is closed.
+    Each event comes with the name of its segment. An unreadable line ends its log, because it may
+    be incomplete. Closing the recording reports it otherwise.
     """
     for name, lines in _logs(path):
         with closing(lines):
@@ -221,7 +224,7 @@ def unfinished_info(path: Path) -> RecordingInfo:
 
 
 class ReplayReport(msgspec.Struct, frozen=True):
-    """``recording`` is where the recording lay, as the report says it; empty where it does not."""
+    """Report of a replay. ``recording`` is the path in the report, or empty."""
 
     recording: str
     status: str

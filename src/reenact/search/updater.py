@@ -45,7 +45,7 @@ _BATCH = 2_000
 
 
 class Updater:
-    """Compares what was found with what an index knows, and makes them the same."""
+    """Updater that synchronizes an index with the files found."""
 
     def __init__(self, database: sqlite3.Connection, root: Path, *, words: bool, say: Say) -> None:
         self._database = database
@@ -65,7 +65,10 @@ class Updater:
         self._known.clear()
 
     def update(self, found: dict[bytes, SourceFile], places: Iterable[bytes]) -> Progress:
-        """Do it, a few recordings at a time: what is done stays done, whatever comes."""
+        """Update the index in batches of a few recordings.
+
+        Completed batches are kept after an interruption.
+        """
         lost = removed(self._known, found, places)
         with _transaction(self._database):
             for key in lost:
@@ -151,7 +154,7 @@ class Updater:
         writer.finish()
 
     def _unreadable(self, key: bytes, found: SourceFile, error: RecordingError) -> None:
-        """It is named in every search; looked at again when it has changed."""
+        """Store an error, which every search reports until the file changes."""
         known = self._database.execute(
             "SELECT id, form, stamp, digest, read FROM recordings WHERE path = ?", (key,)
         ).fetchone()
@@ -225,7 +228,7 @@ class IndexedFile(msgspec.Struct, frozen=True):
 
 
 def key_of(path: Path, root: Path) -> bytes:
-    """What a recording is called in the index of ``root``, which may be moved as a whole."""
+    """Return the key of a recording relative to ``root``, so that the project can be moved."""
     text = os.path.abspath(path)
     base = os.path.join(os.path.abspath(root), "")
     return os.fsencode(text.removeprefix(base))

@@ -1,8 +1,8 @@
-"""Found by every Python that starts below ``reenact run``, because its folder is on the path.
+"""Start hook of Python processes below ``reenact run``, found through ``PYTHONPATH``.
 
-Takes itself off the path, starts Reenact, and hands over to the ``sitecustomize`` that would have
-been found without it. Standard library only: Reenact itself may not be there. Outside of a run it
-does next to nothing, and imports nothing that Python has not imported by itself.
+It removes itself from the path, starts Reenact, and imports the ``sitecustomize`` that Python would
+have found otherwise. It uses the standard library only, because Reenact may not be installed.
+Outside a run it imports no further modules.
 """
 
 import os
@@ -10,11 +10,14 @@ import sys
 
 
 def _refuse(message: str) -> None:
-    """Python would print a failure here and go on without us: the program would run live."""
+    """Report an error and exit.
+
+    Python would only print an exception, and the program would run live.
+    """
     sys.stderr.write(f"reenact: error: {message}\n")
     sys.stderr.flush()
     with open(os.path.join(os.environ["REENACT_RUN"], "refused"), "ab"):
-        pass  # so that `reenact run` knows that nothing ran
+        pass  # `reenact run` checks for this file
     os._exit(2)
 
 
@@ -70,7 +73,7 @@ def _start(folder: str) -> None:
         from reenact.runs.program import start
 
         start()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the program must not run live
+    except BaseException as error:  # noqa: BLE001 - after any error, the program must not run live
         hint = getattr(error, "hint", "")
         said = f"cannot start in this program: {type(error).__name__}: {error}"
         _refuse(f"{said}\nhint: {hint}" if hint else said)
@@ -85,7 +88,6 @@ if __name__ == "sitecustomize":
     _folder = os.environ.get("REENACT_RUN")
     if _folder:
         _start(_folder)
-    # Python imports this name once more, without us: what it finds, or that there is none, is what
-    # site goes on with.
+    # Import the name again without this file: `site` uses the module, or the ImportError.
     del sys.modules[__name__]
     import sitecustomize  # type: ignore[import-not-found]  # noqa: F401

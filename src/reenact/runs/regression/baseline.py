@@ -1,4 +1,4 @@
-"""What is known to go wrong, and how: it does not count, as long as it goes wrong in the same way."""
+"""Baseline of known failures. A known failure does not count while it fails in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class KnownFailure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a recording goes wrong. ``paths`` are those of its divergence, each with its kind."""
+    """Known failure of a recording. ``paths`` contains the path and kind of each difference."""
 
     cause: str
     paths: tuple[str, ...] = ()
@@ -39,8 +39,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BaselineUpdate(NamedTuple):
-    """How many a baseline knows, how many of them are new in it or another way to go wrong, and how
-    many it knew before that are gone."""
+    """Counts of a baseline update: all entries, new or changed entries, and removed entries."""
 
     known: int
     new: int
@@ -75,8 +74,11 @@ class Baseline:
         return bad and known is not None and known.is_of(outcome)
 
     def updated(self, outcomes: Iterable[Outcome]) -> Baseline:
-        """With what goes wrong now. What was not run stays as it was, if its recording is there; or
-        elsewhere, where nobody has looked."""
+        """Return a baseline with the current failures.
+
+        Entries of recordings that were not run are unchanged, unless the recording was
+        deleted.
+        """
         found = {one.recording: one for one in outcomes if not one.away}
         stays = {
             name: known
@@ -87,7 +89,7 @@ class Baseline:
         return Baseline({**stays, **wrong})
 
     def write(self, path: Path, before: Baseline) -> BaselineUpdate:
-        """Says how it differs from the one ``before``."""
+        """Write the baseline and return the changes since ``before``."""
         content = msgspec.json.encode(_File(_VERSION, dict(sorted(self._known.items()))))
         replace_file(path, msgspec.json.format(content, indent=2) + b"\n", private=False)
         new = [name for name, known in self._known.items() if before._known.get(name) != known]

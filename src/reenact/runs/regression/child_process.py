@@ -40,12 +40,12 @@ class ChildProcess:
         """The last that it printed."""
 
     def write(self, line: bytes) -> None:
-        """Raises :class:`BrokenPipeError` when nobody is there."""
+        """Send a line. Raises :class:`BrokenPipeError` if the process has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(line)
 
     def line(self, timeout: float | None) -> bytes | None:
-        """What it writes next; None when it is gone. Raises :class:`TimeoutError`."""
+        """Return the next line, or None if the process has ended. Raises :class:`TimeoutError`."""
         end = None if timeout is None else monotonic() + timeout
         assert self._process.stderr is not None
         watched = [self._lines, self._process.stderr.fileno()]
@@ -71,7 +71,7 @@ class ChildProcess:
         return line
 
     def _hear_out(self, watched: list[int]) -> None:
-        """It is gone: what did it still have to say?"""
+        """Return the remaining output after the process has ended."""
         others = [one for one in watched if one != self._lines]
         while others and select(others, [], [], 0.1)[0]:
             more = os.read(others[0], _READ)
@@ -83,7 +83,7 @@ class ChildProcess:
         self.said = (self.said + more.decode("utf-8", "replace"))[-LAST_WORDS:]
 
     def wait(self) -> int:
-        """Its exit code, once it is gone; what it has started goes, too."""
+        """Return the exit code after the process has ended, and end its process group."""
         self.kill()
         return self._process.wait()
 
@@ -99,7 +99,7 @@ class ChildProcess:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group, and all that are in it, if it has not been waited for."""
+    """End a process group, unless its leader has already been waited for."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

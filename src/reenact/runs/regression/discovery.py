@@ -19,12 +19,12 @@ _HEADER = 4_096
 
 
 def find_recordings(places: Iterable[Path]) -> list[Path]:
-    """Captures and tapes at or under ``places``, each once however often it is named, in the order
-    of their names. Links to folders are not followed, but where they are named themselves.
+    """Find the captures and tapes at or under ``places``, without duplicates, sorted by name.
 
-    One that was never finished is one, too: it is reported, not passed over. Raises
-    :class:`RecordingMissing` for a place that is not there, or has none, :class:`RecordingDamaged`
-    for a file that is not a tape, and what the system says of a folder that cannot be read.
+    Links to folders are only followed if they are named. Unfinished recordings are included, so
+    that they are reported. Raises :class:`RecordingMissing` for a missing or empty place,
+    :class:`RecordingDamaged` for a file that is not a tape, and :class:`OSError` for an unreadable
+    folder.
     """
     found: dict[str, Path] = {}
     for place in places:
@@ -66,7 +66,7 @@ def _under(folder: Path) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """What cannot be looked into is not passed over."""
+    """Raise errors of unreadable folders instead of skipping them."""
     raise error
 
 
@@ -79,8 +79,10 @@ def _is_tape(file: Path) -> bool:
 
 
 def shard_of(recordings: Sequence[Location], text: str) -> list[Location]:
-    """``2/5``: the second of five parts. The same recording is always in the same part, whatever
-    stands beside it."""
+    """Return one part of the recordings, such as ``2/5`` for the second of five.
+
+    The part of a recording does not depend on the other recordings.
+    """
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal() and 0 < int(number) <= int(parts)):
         raise UsageError(f"there is no part {text!r}", hint="--shard 2/5 is the second of five")

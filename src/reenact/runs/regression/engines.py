@@ -1,4 +1,4 @@
-"""Where the work is done."""
+"""Engines that replay many recordings in parallel: local threads or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -81,9 +81,12 @@ _outcome = msgspec.json.Decoder(Outcome)
 
 
 class RayEngine:
-    """An engine. Connects to the cluster at ``address``, else as Ray does by itself: ``RAY_ADDRESS``,
-    a cluster on this machine, a new one for as long as this takes. ``jobs`` actors, as many as the
-    cluster has processors if nobody says it; those that find no place are waited for by nobody."""
+    """Engine on a Ray cluster.
+
+    It connects to ``address``, or selects a cluster as Ray does: ``RAY_ADDRESS``, a local
+    cluster, or a temporary one. It starts ``jobs`` actors, by default one per processor of the
+    cluster, and does not wait for actors that cannot be placed.
+    """
 
     def __init__(
         self, job: Job, jobs: int | None, address: str | None, means: FetchOptions | None = None
@@ -168,7 +171,7 @@ class _Cast:
         return None if recording is None else _told(answer)
 
     def _lose(self, actor: Any, recording: Location | None, error: Exception) -> Outcome | None:
-        """An actor is gone: with its machine, or because it cannot even be started."""
+        """Handle an actor that ended with its machine or could not be started."""
         self._actors.remove(actor)
         if recording is None:
             raise UsageError(
@@ -202,7 +205,7 @@ class _Cast:
 
 
 class Worker:
-    """What runs on the cluster. It gets and gives bytes, which mean the same to every version."""
+    """Actor on the cluster. Its arguments and results are bytes, so that versions can differ."""
 
     def __init__(self, job: bytes, folder: str) -> None:
         self._job = msgspec.json.decode(job, type=Job)
@@ -219,7 +222,7 @@ class Worker:
         try:
             self._perform = fetching_performer(self._job, means)
         except UsageError as error:
-            self._wrong = error  # it is for the first that asks
+            self._wrong = error  # only the first caller gets it
 
     def perform(self, packed: bytes) -> bytes:
         """The outcome; what is wrong with the whole job instead, if it is."""

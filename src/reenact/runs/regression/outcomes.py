@@ -1,4 +1,4 @@
-"""How the re-enactment of one recording ended, and what that has in common with others."""
+"""Outcomes of replayed recordings, grouped by cause."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ __all__ = [
 Status = Literal["ok", "diverged", "failed", "unreadable", "timeout"]
 
 BAD: tuple[Status, ...] = ("diverged", "failed", "unreadable", "timeout")
-"""``failed``: no divergence, and the program ended with another exit code than it was recorded
-with, or another output."""
+"""``failed`` means no divergence, but a different exit code or output from the recorded one."""
 
 _SHORT = 60
 _INDEX = re.compile(r"\[\d+\]")
 
 
 class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
-    """``cause`` is equal for those that have gone wrong in the same way; empty when all is well."""
+    """Outcome of one replay.
+
+    ``cause`` is equal for outcomes that failed in the same way, and empty for success.
+    """
 
     recording: str
     status: Status
@@ -56,7 +58,7 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     detail: str = ""
     """The divergence as text, or what else went wrong."""
     gist: str = ""
-    """What is its own about it: of a divergence, the first values that differ, in short."""
+    """Details of this outcome. For a divergence: the first differing values, shortened."""
     divergence: dict[str, Any] | None = None
     paths: tuple[str, ...] = ()
     """Of a divergence, all paths that differ, as many as it has: ``changed $.request.body.amount``."""
@@ -76,12 +78,12 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     @property
     def is_bad(self) -> bool:
-        """Is there something wrong that nobody knows of?"""
+        """Return True for a failure that is not in the baseline."""
         return self.status in BAD and not self.known
 
 
 def _text(said: str) -> str:
-    """What a program says need not be text that can be written."""
+    """Return output of a program as valid text."""
     return said if said.isascii() else said.encode("utf-8", "backslashreplace").decode()
 
 
@@ -94,7 +96,7 @@ def as_line(outcome: Outcome) -> bytes:
 
 
 def name_of(recording: Location) -> str:
-    """What a recording is called in reports. Names need not be text: what is none is escaped."""
+    """Return the name of a recording in reports. Invalid bytes are escaped."""
     if isinstance(recording, RemoteRecording):
         return recording.name
     return os.fsencode(recording).decode("utf-8", "backslashreplace")
@@ -109,7 +111,7 @@ def unreadable(recording: Location, error: ReenactError) -> Outcome:
 
 
 def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcome:
-    """What a divergence is the end of."""
+    """Return the outcome of a divergence."""
     return Outcome(
         recording=name_of(recording),
         status="diverged",
@@ -154,7 +156,7 @@ def cause_of(divergence: Divergence) -> str:
 
 
 class Key(NamedTuple):
-    """What outcomes have in common."""
+    """Key of a group of outcomes."""
 
     status: Status
     cause: str
@@ -175,13 +177,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The same for the same cause, whenever it is found."""
+        """Return an identifier that depends only on the cause."""
         said = f"{self.status}\n{self.cause}\n{self.known}"
         return sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
 
 def groups(outcomes: Iterable[Outcome]) -> list[Group]:
-    """What went wrong: new causes before known ones, those with many recordings first."""
+    """Group the failures by cause. New causes come before known ones, and larger groups first."""
     found: dict[Key, list[Outcome]] = {}
     for one in sorted(outcomes, key=lambda outcome: outcome.recording):
         if one.status in BAD:
@@ -193,8 +195,8 @@ def groups(outcomes: Iterable[Outcome]) -> list[Group]:
 
 
 _IN_FULL = 5
-"""Of outcomes with one cause, as many keep their details: those whose names come first. So the same
-are kept whatever came first, and ten thousand failures fit into memory."""
+"""Number of outcomes per cause that keep their details, so that ten thousand failures fit into
+memory. They are the first by name, whatever the order of arrival."""
 
 
 class Tally:
@@ -225,5 +227,5 @@ class Tally:
         return iter(sorted(self._outcomes, key=lambda one: one.recording))
 
     def groups(self) -> list[Group]:
-        """What went wrong, by cause."""
+        """Return the failures, grouped by cause."""
         return groups(self)

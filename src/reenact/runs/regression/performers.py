@@ -1,4 +1,4 @@
-"""What is done with each recording, and who can do it."""
+"""Jobs of a regression, and performers that replay one recording with a program or a function."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class Performer(Protocol):
         not say it. Raises :class:`UsageError` when the job makes no sense."""
 
     def stop(self) -> None:
-        """End what is under way: whoever waits for it gets some outcome. Nothing begins after it."""
+        """End the replays in progress. Each caller gets some outcome, and no new replay starts."""
 
     def close(self) -> None:
-        """Let go of everything. Nobody waits for anything any more."""
+        """Release all resources. Called when no replay is in progress."""
 
 
 class Engine(Protocol):
     """Does it for many, several at a time."""
 
     def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
-        """Outcomes as they come. Whoever closes this ends it: what is under way is let go."""
+        """Yield outcomes as they arrive. Closing the generator cancels the replays in progress."""
 
 
 def make_performer(job: Job) -> Performer:
-    """Somebody who does it here."""
+    """Return a local performer for ``job``."""
     if job.target is not None:
         return FunctionPerformer(job.target, job.policy, job.timeout)
 
@@ -95,7 +95,7 @@ class CommandPerformer:
         self._stopped = False
 
     def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
-        """See :class:`Performer`. A program is given nothing but its command line."""
+        """Replay a recording with its command line. ``given`` is ignored."""
         start = monotonic()
         try:
             begun, ended = read_run_marks(recording)
@@ -219,7 +219,7 @@ class FunctionPerformer:
         worker: _Worker = getattr(self._local, "worker", None) or self._started()
         outcome = worker.ask(recording, given, self._timeout)
         if outcome is None and worker.done and not worker.late:
-            # What it did before may be what killed it: in a new one it is this recording.
+            # An earlier recording may have killed it. In a new process only this one can.
             self._drop(worker)
             worker = self._started()
             outcome = worker.ask(recording, given, self._timeout)
@@ -295,7 +295,7 @@ class _Worker:
         return outcome
 
     def last_words(self, recording: Path, timeout: float | None) -> Outcome:
-        """What became of it instead."""
+        """Return the outcome of a recording whose process ended or timed out."""
         said, name = self._child.said, name_of(recording)
         if self.late:
             cause = f"no end after {timeout or 0:g} s"
@@ -304,7 +304,7 @@ class _Worker:
         return Outcome(recording=name, status="failed", cause=cause, detail=said)
 
     def end(self) -> None:
-        """Kill it; whoever waits for it notices."""
+        """Kill the process. Its caller gets an outcome."""
         self._child.kill()
 
     def close(self) -> None:

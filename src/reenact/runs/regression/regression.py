@@ -34,7 +34,8 @@ class Regression:
         self._journal = journal
 
     def resume(self, recordings: Sequence[Location]) -> list[Location]:
-        """Take from the journal what is done. What is left to do: also what could not be got."""
+        """Load finished outcomes from the journal and return the remaining recordings, including
+        failed downloads."""
         kept = {} if self._journal is None else self._journal.read()
         done = {name: outcome for name, outcome in kept.items() if not outcome.away}
         for one in recordings:
@@ -53,8 +54,11 @@ class Regression:
         fail_fast: bool,
         step: Callable[[Tally], None],
     ) -> None:
-        """Re-enact them; ``step`` is called after each. Raises :class:`KeyboardInterrupt` when
-        somebody ends it; nothing goes on then."""
+        """Replay the recordings and call ``step`` after each.
+
+        Raises :class:`KeyboardInterrupt` after the user interrupts it, when all replays
+        have ended.
+        """
         start = monotonic()
         self.account.ended = "interrupted"
         try:
@@ -98,8 +102,11 @@ class Journal:
         self._kept: dict[str, Outcome] = {}
 
     def read(self) -> dict[str, Outcome]:
-        """What has been done, by recording. Raises :class:`UsageError` for what is no journal, and
-        for the journal of another job."""
+        """Return the finished outcomes by recording.
+
+        Raises :class:`UsageError` for a file that is not a journal, or is the journal of a
+        different job.
+        """
         head, *lines = self._path.read_bytes().split(b"\n") if self._path.exists() else [b""]
         if not lines:
             return {}

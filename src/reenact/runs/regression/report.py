@@ -1,4 +1,4 @@
-"""What was run, and how it went as a whole: the heading of every report."""
+"""Reports of a regression: JSON, JUnit XML and HTML."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Header(msgspec.Struct, kw_only=True, rename="camel"):
     """Milliseconds since the epoch."""
     seconds: float = 0.0
     resumed: int = 0
-    """So many outcomes are from the journal."""
+    """Number of outcomes loaded from the journal."""
     ended: str = "complete"
     """``interrupted``, or ``stopped`` at the first that went wrong."""
     reenact: str = __version__
@@ -134,7 +134,7 @@ def write_reports(
     json_to: str | None,
     html_to: str | None,
 ) -> list[OSError]:
-    """Each that is asked for. What cannot be written after all is returned, and the others are."""
+    """Write the requested reports and return the errors of failed writes."""
     wanted: list[tuple[str | None, Callable[[], str]]] = [
         (junit_to, lambda: junit_xml(tally)),
         (json_to, lambda: json.dumps(report_json(account, tally), indent=2) + "\n"),
@@ -166,7 +166,10 @@ _ERRORS = ("unreadable", "timeout")
 
 
 def junit_xml(outcomes: Iterable[Outcome]) -> str:
-    """One test case per recording. What is known to go wrong is skipped, with its cause."""
+    """Return JUnit XML with one test case per recording.
+
+    Known failures are skipped, with their cause.
+    """
     cases = sorted(outcomes, key=lambda outcome: outcome.recording)
     failed = sum(1 for one in cases if _tag(one) == "failure")
     errors = sum(1 for one in cases if _tag(one) == "error")
@@ -209,7 +212,7 @@ def _clean(text: str) -> str:
 
 
 _ROOM = 16 * 1024 * 1024
-"""Bytes of divergences in full; what comes after that is told in short."""
+"""Maximum bytes of complete divergences. Further divergences are shortened."""
 _COMPARED = 20_000
 """Characters of a text that is compared word by word."""
 
@@ -220,7 +223,7 @@ def html_page(account: Header, tally: Tally) -> str:
 
 
 def page_contents(account: Header, tally: Tally) -> dict[str, Any]:
-    """Everything that the page knows."""
+    """Return the data of the page."""
     writer = _Writer()
     return {
         "run": {**msgspec.to_builtins(account), "command": _command(account.job)},
@@ -281,7 +284,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
 
 
 def _command(job: Job) -> str:
-    """What to say to do the same with one recording: ``RUN`` stands for it."""
+    """Return the command that repeats the job for one recording, named ``RUN``."""
     words = ["reenact", "regress", "RUN"]
     words += [] if job.policy is None else ["--policy", job.policy]
     for flag, said in (("--allow", job.allow), ("--boundary", job.boundaries)):

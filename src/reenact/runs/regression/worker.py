@@ -1,9 +1,9 @@
-"""A process that re-enacts recordings in one function of the program, one after the other.
+"""Process that replays recordings in one function of the program, one after the other.
 
-Started by :class:`reenact.runs.regression.performers.FunctionPerformer`: reads a path per line (as hexadecimal
-digits: it may have any name), and after it what the function is given, where the recording does not
-say it (JSON, in the same way); writes an outcome per line. The outcomes have a pipe of their own:
-what the function prints goes nowhere, and its errors to whoever wants to know why it died.
+:class:`reenact.runs.regression.performers.FunctionPerformer` starts it. Each input line is a path
+as hexadecimal digits, followed by the arguments of the function as JSON if the recording does not
+contain them. Each output line is an outcome. Outcomes have a separate pipe. Standard output of the
+function is discarded, and its standard error explains why the process died.
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ def load_target(text: str) -> Target:
 def perform(
     target: Target, recording: Path, policy: str | None = None, given: bytes | None = None
 ) -> Outcome:
-    """Call ``target`` with the input of the recorded run (else with what the JSON ``given`` says), in
-    a strict replay of it; where the recording says what came out, the same has to come out."""
+    """Call ``target`` with the recorded input, or with the JSON ``given``, in a strict replay.
+
+    The result must be equal to the recorded one, if there is one.
+    """
     name = name_of(recording)
     place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
     try:
@@ -81,7 +83,7 @@ def perform(
         report = opened.report()
     except RecordingError as error:
         return unreadable(recording, error)
-    except BaseException as error:  # noqa: BLE001 - whatever the program raises is what is reported
+    except BaseException as error:  # noqa: BLE001 - all errors of the program are reported
         # A divergence, too, even if a client library has made an error of its own of it.
         found = _found(opened)
         if found is None:
@@ -105,7 +107,7 @@ def _found(opened: Session) -> Divergence | None:
 
 
 def _say_nothing(text: str) -> None:
-    """Nobody reads the output of a worker."""
+    """Discard output of a worker."""
 
 
 def _arguments(target: Target, begun: dict[str, Any]) -> list[Any]:
@@ -137,7 +139,7 @@ def _raised(name: str, error: BaseException) -> Outcome:
 
     where = error.__traceback__
     while where is not None and where.tb_frame.f_code.co_filename == __file__:
-        where = where.tb_next  # what is ours tells nobody anything
+        where = where.tb_next  # frames of Reenact do not help the reader
     said = traceback.format_exception(type(error), error, where)
     detail = "".join(said)[-LAST_WORDS:]
     cause = f"{type(error).__name__}: {error}"[:200]
@@ -145,8 +147,10 @@ def _raised(name: str, error: BaseException) -> Outcome:
 
 
 def main(words: list[str]) -> int:
-    """``worker FD TARGET [POLICY]``: jobs come on standard input. The first line that is written says
-    why there can be no outcomes, or nothing."""
+    """Run ``worker FD TARGET [POLICY]`` with jobs on standard input.
+
+    The first line written is an error that prevents all replays, or is empty.
+    """
     number, text, *policy = words
     os.set_inheritable(int(number), False)
     outcomes = os.fdopen(int(number), "wb", buffering=0)

@@ -1,10 +1,9 @@
-"""A folder with recordings that came from elsewhere, for as many processes as like, and bounded.
+"""Cache of downloaded recordings with a size limit, shared by any number of processes.
 
-    <key>/          what was got: written beside as <key>.….part, and renamed when it is whole
-    <key>.lock      held by all who use it, alone by who writes or removes it; says its bytes, and
-                    its time is that of the last use
-
-Locks end with their process, so one that is killed leaves nothing that others wait for.
+<key>/ is a download. It is written as <key>.….part and renamed when it is complete. <key>.lock is
+shared by readers and exclusive for a writer or remover. It contains the size in bytes, and its
+modification time is the last use. Locks end with their process, so a killed process blocks no other
+process.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from reenact.store.files import claim, size_of
 __all__ = ["MOST", "Cache", "cache_folder"]
 
 MOST = 8 << 30
-"""Bytes, unless somebody says another number."""
+"""Default limit in bytes."""
 _LOW = 0.9
-"""What is removed when there is too much, so that the next one need not look again."""
+"""Share of the limit that remains after a cleanup, so that the next download needs none."""
 _SHARE = 16
 """Others fill it, too: look again when this part of the room that was left is used."""
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where recordings of this user are kept for a while. Empty variables count as unset."""
+    """Return the cache folder of the current user. Empty variables count as unset."""
     if own := environ.get("REENACT_CACHE"):
         return Path(own)
     if shared := environ.get("XDG_CACHE_HOME"):
@@ -53,8 +52,11 @@ class Cache:
     def holding(
         self, key: str, fill: Callable[[Path], None], is_good: Callable[[Path], bool]
     ) -> Iterator[Path]:
-        """The folder of ``key`` for the duration. Where there is none, or one that is not good (any
-        more), ``fill`` writes it into an empty one; what it raises is raised, and nothing is kept."""
+        """Hold the folder of ``key`` while the context is active.
+
+        If it is missing or invalid, ``fill`` writes it into an empty folder. Errors of
+        ``fill`` propagate, and then no folder is stored.
+        """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         entry = self.folder / key
         while True:
@@ -75,8 +77,11 @@ class Cache:
 
     @contextlib.contextmanager
     def _locked(self, key: str, how: int) -> Iterator[int]:
-        """Hold the lock of ``key``. Whoever removes an entry removes its lock with it, so that what
-        was waited for may be the lock of nothing: then there is another one."""
+        """Hold the lock of ``key``.
+
+        Removing an entry removes its lock too, so a lock that was waited for may be stale.
+        Then the new lock is tried.
+        """
         while True:
             path = self.folder / f"{key}.lock"
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -127,7 +132,7 @@ class Cache:
             self._room = max(0, self._most - total) // _SHARE
 
     def _entries(self) -> Iterator[tuple[float, int, str]]:
-        """When each was last used, its bytes, its key. What somebody began and did not end goes."""
+        """Return the last use, size and key of each entry. Interrupted downloads are deleted."""
         for path in self.folder.glob("*.lock"):
             try:
                 when, said = path.stat().st_mtime, path.read_bytes()
@@ -139,7 +144,7 @@ class Cache:
                 self._remove(path.stem)
 
     def _remove(self, key: str) -> bool:
-        """Unless somebody holds it."""
+        """Remove an entry that is not in use."""
         try:
             fd = os.open(self.folder / f"{key}.lock", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:

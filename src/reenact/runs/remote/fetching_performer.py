@@ -1,4 +1,4 @@
-"""A performer of recordings that may be elsewhere: each is got by whoever re-enacts it."""
+"""Performer that downloads remote recordings before it replays them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ from reenact.store.verify import verify
 __all__ = ["FetchOptions", "FetchingPerformer", "fetching_performer"]
 
 _SOON: Final = frozenset({"rate_limited", "unavailable"})
-"""What a server says when it can do it in a moment."""
+"""Error codes of servers that are temporarily unavailable."""
 _TEXTS: Final = ("cause", "detail", "gist")
 _OURS: Final = (RecordingError, SinkError, ServerMisused, ServerRefused, ServerUnusable)
 
 
 class FetchOptions:
-    """How recordings are got from elsewhere, on whatever machine. ``access`` is what ``opener``
-    takes, and ``secrets`` what of it nobody may read; it prints as nothing. ``folder`` is where they
-    are kept for a while, at most about ``most`` bytes of them."""
+    """Access to remote recordings, on any machine.
+
+    ``opener`` converts ``access`` to stores. ``secrets`` are the confidential parts of it and
+    are never printed. ``folder`` is the cache, with about ``most`` bytes at most.
+    """
 
     def __init__(
         self,
@@ -63,13 +65,16 @@ class FetchOptions:
 
 
 def fetching_performer(job: Job, means: FetchOptions | None) -> FetchingPerformer:
-    """Somebody who does ``job`` here. Raises :class:`UsageError`."""
+    """Return a performer of ``job`` on this machine. Raises :class:`UsageError`."""
     return FetchingPerformer(make_performer(job), means)
 
 
 class FetchingPerformer:
-    """What is here is re-enacted as it is; what is elsewhere is got first. ``pauses`` are the seconds
-    between tries to get one from somebody who does not answer."""
+    """Performer of local and remote recordings.
+
+    Remote ones are downloaded first. ``pauses`` are the seconds between attempts to reach a
+    store.
+    """
 
     def __init__(
         self, perform: Performer, means: FetchOptions | None, pauses: tuple[float, ...] = (0.5, 2.0)
@@ -106,7 +111,7 @@ class FetchingPerformer:
         )
 
     def _fetch(self, library: RemoteStore, remote: RemoteRecording, folder: Path) -> None:
-        """Tries again where nobody answers; only once, where nobody has answered before."""
+        """Download with retries, but only once if the store has never responded."""
         for seconds in (*(() if self._away else self._pauses), None):
             try:
                 self._try(library, remote, folder)
@@ -122,14 +127,14 @@ class FetchingPerformer:
                 return
 
     def _try(self, library: RemoteStore, remote: RemoteRecording, folder: Path) -> None:
-        """In a thread of its own, which is left alone when all is stopped: a server may take a minute
-        to say nothing, and nobody waits for that."""
+        """Download in a separate thread, which is abandoned when the regression is stopped, because
+        a server can take a minute to respond."""
         done: Future[None] = Future()
 
         def work() -> None:
             try:
                 library.fetch(remote, folder)
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - the waiting caller raises it
                 done.set_exception(error)
             else:
                 done.set_result(None)

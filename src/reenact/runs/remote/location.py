@@ -29,17 +29,20 @@ _PREFIXES = ("capture:", "exchange:", "s3://")
 class RemoteRecording(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
 ):
-    """``name`` is what it is called in reports, and can be said on the command line:
-    ``capture:cap_…``, ``exchange:…``, ``s3://bucket/key``."""
+    """Recording on a server or in an object store.
+
+    ``name`` is used in reports and on the command line: ``capture:cap_…``, ``exchange:…``,
+    ``s3://bucket/key``.
+    """
 
     keeper: StoreKind
     name: str
     version: str = ""
-    """Another one for other content: a digest, or what the store says."""
+    """Identifier of the content: a digest, or the version in the store."""
 
     @property
     def key(self) -> str:
-        """The same for the same content of the same name."""
+        """Return the cache key, which depends on name and content."""
         said = f"{self.name}\n{self.version}".encode("utf-8", "surrogateescape")
         return sha256(said).hexdigest()[:40]
 
@@ -62,14 +65,17 @@ class RemoteStore(Protocol):
     """Gets recordings, from any number of threads."""
 
     def fetch(self, remote: RemoteRecording, folder: Path) -> None:
-        """Write it into the empty ``folder`` as ``RECORDING``, verified to its last file; and as
-        ``GIVEN``, in JSON, what its program was given, where the recording itself does not say it.
+        """Write the recording as ``RECORDING`` into the empty ``folder`` and verify every file.
+        Input of the program that the recording does not contain is written as ``GIVEN``, in JSON.
 
-        Raises :class:`RecordingMissing`, :class:`RecordingError` for one that is not whole,
-        :class:`ServerRefused` for one that may not be read, :class:`ServerUnusable` when nobody
-        answers, and OSError when it cannot be written.
+        Raises :class:`RecordingMissing`, :class:`RecordingError` for an incomplete recording,
+        :class:`ServerRefused` without permission, :class:`ServerUnusable` without a response, and
+        :class:`OSError` if it cannot be written.
         """
 
 
 Opener = Callable[[bytes], Mapping[StoreKind, RemoteStore]]
-"""Makes libraries of means of access, on whatever machine. Raises :class:`UsageError`."""
+"""Function that opens the stores of an access.
+
+It runs on any machine. Raises :class:`UsageError`.
+"""

@@ -1,4 +1,4 @@
-"""Recordings in a store that speaks S3: found, and got."""
+"""Recordings in an S3-compatible object store: discovery and download."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _AT_ONCE: Final = 16
 class _Spot(NamedTuple):
     bucket: str
     key: str
-    """May be empty, or that of what is like a folder."""
+    """Key of an object, prefix, or empty."""
 
 
 def _spot(name: str) -> _Spot:
@@ -94,7 +94,7 @@ def _remote(bucket: str, key: str, objects: list[Object]) -> RemoteRecording:
 
 
 def _objects(bucket: Bucket, key: str) -> list[Object]:
-    """Those of one recording."""
+    """Return the objects of one recording."""
     if key.endswith(PACKED):
         return [bucket.at(key)]
     if not key.endswith(TAPE):
@@ -165,8 +165,11 @@ class Object(NamedTuple):
 
 
 def group_by_recording(objects: Iterable[Object]) -> dict[str, list[Object]]:
-    """The objects of each recording, by its key, in the order of keys. What stands inside a capture
-    is none of its own. Whether a ``.jsonl`` is a tape only its content tells."""
+    """Group objects by recording, sorted by key.
+
+    Objects inside a capture belong to it. Only the content of a ``.jsonl`` object determines
+    whether it is a tape.
+    """
     found = sorted(objects)
     folders = {_folder(one.key) for one in found if _name(one.key) in (MANIFEST, EVENTS)}
     groups: dict[str, list[Object]] = {}
@@ -187,13 +190,16 @@ def _has(key: str, objects: list[Object]) -> bool:
 
 
 def capture_members(folder: str, objects: Iterable[Object]) -> list[Object]:
-    """Those that make up a capture; sealed values and the like stay where they are."""
+    """Return the objects of a capture, without sealed values and the like."""
     start = f"{folder}/" if folder else ""
     return sorted(one for one in objects if _is_member(one.key, start, _PARTS, f"{BLOBS}/"))
 
 
 def tape_members(key: str, objects: Iterable[Object]) -> list[Object]:
-    """Those that make up a tape: itself, its signature, its blobs. Of a packed one, itself."""
+    """Return the objects of a tape: the file, its signature and its blobs.
+
+    A packed recording is one object.
+    """
     return sorted(one for one in objects if _is_member(one.key, key, _TAPE_PARTS, ".blobs/"))
 
 
@@ -242,7 +248,7 @@ SETTINGS: Final = (
     "AWS_ENDPOINT_URL_S3",
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
 )
-"""Variables that say where a store is, and who asks."""
+"""Variables with the address and the credentials of a store."""
 _PATIENCE: Final = timedelta(seconds=20)
 _PAGE: Final = 1_000
 _CHUNK: Final = 1 << 20
@@ -277,7 +283,7 @@ def open_bucket(name: str, settings: Mapping[str, str]) -> Bucket:
 
 
 class Bucket:
-    """What is in a bucket. Errors are ours, and say nothing that a key could be in."""
+    """Content of a bucket. Errors are converted to Reenact's own and contain no credentials."""
 
     def __init__(self, store: S3Store, name: str) -> None:
         self._store, self._name = store, name
