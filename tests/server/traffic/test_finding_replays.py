@@ -12,8 +12,8 @@ import pytest
 from reenact.exchange.model import ErrorFacts
 from reenact.server.auth.permissions import Grant
 from tests.server.house import House
-from tests.server.test_pages_known import offered
 from tests.server.traffic.puppet import ROUTE, Puppet, ask_for, code_of, exchange, result
+from tests.server.web.pages import offered
 
 REFUNDS = "POST /refunds/{id}"
 FAILED: dict[str, Any] = {

@@ -16,8 +16,8 @@ from reenact.server.web.exchanges.calls import CallDetails
 from reenact.server.web.exchanges.comparison import comparison
 from reenact.server.web.exchanges.conversation import conversations
 from tests.server.house import START, House
-from tests.server.test_page_names import HTML, agent_of
 from tests.server.traffic.puppet import exchange
+from tests.server.web.pages import HTML, agent_of
 
 STEPS = 1_200
 

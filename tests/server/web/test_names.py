@@ -8,21 +8,8 @@ from reenact.exchange.model import Trace
 from reenact.server.auth.permissions import Grant
 from tests.browser.recording import NAMED
 from tests.server.house import House
-from tests.server.traffic.puppet import Puppet, ask_for, exchange
-
-HTML = {"Accept": "text/html"}
-
-
-def words(html: str) -> str:
-    return " ".join(re.sub("<[^>]*>", " ", html.partition("<main")[2]).split())
-
-
-def agent_of(house: House, name: str) -> Puppet:
-    house.environment("staging")
-    agent = Puppet(house)
-    assert agent.register(name=name).status_code == 200
-    agent.ingest(exchange(agent_id="agent-1"))
-    return agent
+from tests.server.traffic.puppet import ask_for, exchange
+from tests.server.web.pages import HTML, agent_of, words
 
 
 def test_an_agent_is_called_by_its_name(house: House) -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.server.house import PASSWORD, House
-from tests.server.test_pages import Form, send
+from tests.server.web.pages import Form, send
 
 HTML = {"Accept": "text/html"}
 EMAIL = "ada@example.com"

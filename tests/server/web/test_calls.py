@@ -9,7 +9,7 @@ import pytest
 
 from reenact.server.web.components.values import value
 from reenact.server.web.exchanges.calls import http_message
-from tests.server.test_page_names import words
+from tests.server.web.pages import words
 
 
 def said(item: Any) -> str:

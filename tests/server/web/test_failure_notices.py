@@ -14,8 +14,8 @@ from reenact.exchange.model import Payload
 from reenact.server.auth.permissions import Grant
 from reenact.server.web.replays.replay import WAYS_OUT
 from tests.server.house import PASSWORD, START, House
-from tests.server.test_page_names import HTML, agent_of, words
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
+from tests.server.web.pages import HTML, agent_of, words
 
 
 def test_pages_know_a_way_out_of_all_that_commands_know_one_of() -> None:

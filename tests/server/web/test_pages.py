@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
-import httpx
 import pytest
 
 from tests.server.house import PASSWORD, House
 from tests.server.test_people import token_of
-
-
-class Form(HTMLParser):
-    """What a browser would send back from a page with one form that changes something."""
-
-    def __init__(self, answer: httpx.Response) -> None:
-        super().__init__()
-        self.action = ""
-        self.fields: dict[str, str] = {}
-        self.tags: set[str] = set()
-        self._inside = False
-        self.feed(answer.text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.tags.add(tag)
-        if tag == "form" and found["method"] == "post":
-            self.action, self._inside = found["action"] or "", True
-        if tag == "input" and self._inside:
-            self.fields[found["name"] or ""] = found["value"] or ""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "form":
-            self._inside = False
-
-
-def send(client: httpx.Client, form: Form, **typed: str) -> httpx.Response:
-    return client.post(
-        form.action, data=form.fields | typed, headers={"Sec-Fetch-Site": "same-origin"}
-    )
+from tests.server.web.pages import Form, send
 
 
 def test_from_the_printed_link_to_a_session_and_out_again(house: House) -> None:

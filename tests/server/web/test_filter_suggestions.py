@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
-
 from reenact.server.auth.permissions import Grant
 from tests.server.house import House
-from tests.server.test_page_names import HTML
 from tests.server.traffic.puppet import Puppet, exchange
-
-
-def offered(html: str, name: str) -> list[str]:
-    """What is proposed for a field, while it is filled in."""
-    found = re.search(f'<datalist id="known-{name}">(.*?)</datalist>', html)
-    return [unescape(one) for one in re.findall('value="([^"]*)"', found[1])] if found else []
+from tests.server.web.pages import HTML, offered
 
 
 def test_apps_and_environments_are_offered_that_have_sent_nothing_yet(house: House) -> None:
