@@ -1,10 +1,15 @@
-"""The routes of batches and saved searches."""
+"""API of batches and saved searches."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+from starlette.responses import Response
+
+from reenact._system import monotonic
 from reenact.server.auth.permissions import Permission
+from reenact.server.batches import service
 from reenact.server.batches.schema import (
     BatchAsked,
     BatchView,
@@ -14,18 +19,13 @@ from reenact.server.batches.schema import (
     Search,
 )
 from reenact.server.batches.searches import put_search, read_search, read_searches, remove
-from reenact.server.batches.service import (
-    ITEM_FILTERS,
-    cancel_batch,
-    confirm_batch,
-    plan_batch,
-    read_batch,
-    read_batches,
-    read_causes,
-    read_items,
-    watch_batch,
-)
+from reenact.server.batches.service import ITEM_FILTERS
+from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.http.sse import Channel, EventStream
+from reenact.server.notifications import batch_subject, rest
+from reenact.server.pagination import page_of
+from reenact.server.responses import ListResponse, answer
 
 __all__ = ["ENDPOINTS"]
 
@@ -33,12 +33,77 @@ _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:pro
 _BATCH: Final = "/api/v1/batches/{id}"
 _SEARCH: Final = "/api/v1/searches/{name}"
 
+_LAST: Final = ("completed", "cancelled")
+
+
+async def _plan(context: RequestContext) -> Response:
+    view = await service.plan_batch(context, await context.json(BatchAsked))
+    response = answer(view, 201)
+    response.headers["Location"] = f"/api/v1/batches/{view.batch_id}"
+    return response
+
+
+async def _search(context: RequestContext) -> ListResponse[BatchView]:
+    return await service.search_batches(context, context.query("state"), page_of(context))
+
+
+async def _read(context: RequestContext) -> BatchView:
+    return await service.read_batch(context, context.path("id"))
+
+
+async def _items(context: RequestContext) -> ListResponse[ItemView]:
+    after, limit = context.number("cursor", 0), context.limit
+    filters = {name: context.query(name) for name in ITEM_FILTERS}
+    return await service.read_items(context, context.path("id"), filters, after, limit)
+
+
+async def _causes(context: RequestContext) -> ListResponse[CauseView]:
+    return await service.read_causes(context, context.path("id"), context.limit)
+
+
+async def _watch(context: RequestContext) -> Response:
+    """Stream the batch now and after each change, until it has ended."""
+    batch_id = context.path("id")
+    await service.read_batch(context, batch_id)
+
+    async def write(channel: Channel) -> None:
+        await channel.retry(context.server.timings.retry)
+        await _send_progress(context, channel, batch_id)
+
+    return EventStream(write, context.server.timings.slow)
+
+
+async def _send_progress(context: RequestContext, channel: Channel, batch_id: str) -> None:
+    server, last, quiet_since = context.server, b"", monotonic()
+    with server.hints.listening(batch_subject(context.tenant, batch_id)) as subscription:
+        while not server.stopping.is_set():
+            view = await service.read_batch(context, batch_id)
+            data = msgspec.json.encode(view)
+            if data != last:
+                last, quiet_since = data, monotonic()
+                await channel.event("progress", data)
+            if view.state in _LAST:
+                return
+            if monotonic() - quiet_since >= server.timings.ping:
+                quiet_since = monotonic()
+                await channel.ping()
+            await rest(server, subscription, server.timings.poll)
+
+
+async def _confirm(context: RequestContext) -> BatchView:
+    return await service.confirm_batch(context, context.path("id"))
+
+
+async def _cancel(context: RequestContext) -> BatchView:
+    return await service.cancel_batch(context, context.path("id"))
+
+
 ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/v1/batches",
         _REPLAYS,
-        plan_batch,
+        _plan,
         says=ApiDescription(
             "Plan a batch: count, and run nothing",
             takes=BatchAsked,
@@ -51,21 +116,21 @@ ENDPOINTS: Final = (
         "GET",
         "/api/v1/batches",
         "exchange:read",
-        read_batches,
+        _search,
         says=ApiDescription("Find batches", query=(*PAGED, "state"), lists=BatchView),
     ),
     Endpoint(
         "GET",
         _BATCH,
         "exchange:read",
-        read_batch,
+        _read,
         says=ApiDescription("A batch", answers=BatchView),
     ),
     Endpoint(
         "GET",
         f"{_BATCH}/items",
         "exchange:read",
-        read_items,
+        _items,
         says=ApiDescription(
             "Its exchanges and replays", query=(*PAGED, *ITEM_FILTERS), lists=ItemView
         ),
@@ -74,28 +139,28 @@ ENDPOINTS: Final = (
         "GET",
         f"{_BATCH}/causes",
         "exchange:read",
-        read_causes,
+        _causes,
         says=ApiDescription("Why its replays differ", query=("limit",), lists=CauseView),
     ),
     Endpoint(
         "GET",
         f"{_BATCH}/events",
         "exchange:read",
-        watch_batch,
+        _watch,
         says=ApiDescription("How it gets on", media=("text/event-stream",)),
     ),
     Endpoint(
         "POST",
         f"{_BATCH}/confirm",
         _REPLAYS,
-        confirm_batch,
+        _confirm,
         says=ApiDescription("Run it", answers=BatchView, codes=("conflict", "reason_required")),
     ),
     Endpoint(
         "POST",
         f"{_BATCH}/cancel",
         _REPLAYS,
-        cancel_batch,
+        _cancel,
         says=ApiDescription("End it", answers=BatchView),
     ),
     Endpoint(

@@ -18,7 +18,7 @@ from reenact.exchange.model import Boundaries, Containment, Payload
 from reenact.server.agents.presence import heard_since
 from reenact.server.auth.permissions import EnvironmentKind, ResourceScope
 from reenact.server.batches.schema import MOST_ITEMS, BatchAsked, Group, Search, Sizing
-from reenact.server.context import Caller, RequestContext
+from reenact.server.context import Caller
 from reenact.server.exchanges.service import places_of
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import (
@@ -83,17 +83,17 @@ def to_filters(search: Search, now: int) -> Filters:
     )
 
 
-async def find(ask: RequestContext, scope: Scope, asked: BatchAsked) -> Found:
+async def find(caller: Caller, scope: Scope, asked: BatchAsked) -> Found:
     """Return the requested exchanges that the caller can read. Raises :class:`Problem`."""
     if (asked.search is not None) + bool(asked.saved) + bool(asked.exchanges) != 1:
         raise Problem("invalid", "a batch is a search, a saved one, or exchanges", field="search")
-    places = places_of(ask, "exchange:read")
+    places = places_of(caller, "exchange:read")
     if asked.exchanges:
         ids = tuple(dict.fromkeys(asked.exchanges))
         found = await briefs_of(scope, ids, places)
         return Found(found, len(ids) - len(found), None)
     search = asked.search or await _saved(scope, asked.saved)
-    filters = to_filters(search, ask.server.now())
+    filters = to_filters(search, caller.server.now())
     rows = await list_exchanges(scope, filters, places, Page(MOST_ITEMS))
     if len(rows) > MOST_ITEMS:
         raise Problem(

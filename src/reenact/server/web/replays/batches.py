@@ -18,13 +18,15 @@ from reenact.server.batches.service import (
     confirm_batch,
     plan_batch,
     read_batch,
-    read_batches,
     read_causes,
     read_items,
+    search_batches,
 )
 from reenact.server.context import RequestContext
+from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_reason
+from reenact.server.responses import ListResponse
 from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
 from reenact.server.web.components.forms import (
     Form,
@@ -69,13 +71,16 @@ __all__ = [
     "show_batches",
 ]
 
+_ITEMS: Final = 50
+_CAUSES: Final = 50
+
 _SHORT: Final = 8
 _SENTENCE: Final = 120
 
 
 async def show_batches(ask: RequestContext) -> Response:
     """The list."""
-    found = await read_batches(ask)
+    found = await search_batches(ask, ask.query("state"), page_of(ask))
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
     none = "There are no batches. Search in the history, and replay all that is found."
     listed = table(
@@ -119,10 +124,10 @@ async def show_batch(ask: RequestContext) -> Response:
 
 
 async def _batch(ask: RequestContext, problem: Problem | None = None) -> Response:
-    found = await read_batch(ask)
+    found = await read_batch(ask, ask.path("id"))
     over = found.state in ("completed", "cancelled")
     live = found.state in ("running", "cancelling")
-    items = await read_items(FormRequest(ask, query=_item_query(ask)))
+    items = await _requested_items(ask, found.batch_id)
     return page(
         ask,
         f"Batch: {_named(found)}",
@@ -139,7 +144,7 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
         ),
         tag(
             "div",
-            causes_of(found.batch_id, (await read_causes(_plainly(ask))).items),
+            causes_of(found.batch_id, (await read_causes(ask, found.batch_id, _CAUSES)).items),
             data_part="causes",
         )
         if found.confirmed_at
@@ -183,7 +188,7 @@ def _again(place: str) -> str:
 
 def _only(ask: RequestContext, found: BatchView) -> Html | None:
     """Render the active filter with a link to all replays."""
-    said = _item_query(ask)
+    said = _item_filters(ask)
     verdict, cause = said.get("verdict", ""), said.get("cause", "")
     if not verdict and not cause:
         return None
@@ -199,15 +204,17 @@ def _known(found: BatchView) -> str:
     return " ".join((found.state, found.hindered, *map(str, counts)))
 
 
-def _item_query(ask: RequestContext) -> dict[str, str]:
-    if ask.request.method != "GET":
-        return {}
-    return {name: ask.query(name) for name in ("cursor", "limit", *ITEM_FILTERS)}
+def _item_filters(ask: RequestContext) -> dict[str, str]:
+    """Return the filters of the address; none after a submitted form."""
+    shown = ask.request.method == "GET"
+    return {name: ask.query(name) if shown else "" for name in ITEM_FILTERS}
 
 
-def _plainly(ask: RequestContext) -> RequestContext:
-    """Return the request without the filters of the exchange list."""
-    return FormRequest(ask, query={})
+async def _requested_items(ask: RequestContext, batch_id: str) -> ListResponse[ItemView]:
+    """Return the items of the requested page; the first ones after a submitted form."""
+    shown = ask.request.method == "GET"
+    after, limit = (ask.number("cursor", 0), ask.limit) if shown else (0, _ITEMS)
+    return await read_items(ask, batch_id, _item_filters(ask), after, limit)
 
 
 async def _refusal(ask: RequestContext, found: BatchView) -> Html | None:
@@ -294,7 +301,7 @@ def _end(exchange_id: str) -> str:
 async def do_confirm_batch(ask: RequestContext) -> Response:
     """From now on it runs."""
     try:
-        found = await confirm_batch(ask)
+        found = await confirm_batch(ask, ask.path("id"))
     except Problem as problem:
         if problem.status in (403, 404):
             raise
@@ -304,7 +311,7 @@ async def do_confirm_batch(ask: RequestContext) -> Response:
 
 async def do_cancel_batch(ask: RequestContext) -> Response:
     """``POST /batches/{id}/cancel``: cancel the pending replays and redirect to the batch."""
-    found = await cancel_batch(ask)
+    found = await cancel_batch(ask, ask.path("id"))
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
 
 
@@ -390,12 +397,12 @@ async def do_plan_batch(ask: RequestContext) -> Response:
         check_reason(
             "non-production", live, reason
         )  # the plan checks the kinds of the environments
-        answer = await plan_batch(FormRequest(ask, {**which, **wanted}))
+        asked = await FormRequest(ask, {**which, **wanted}).json(BatchAsked)
+        made = await plan_batch(ask, asked)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
         return _form(ask, search, problem, saved=saved, sent=sent)
-    made = msgspec.json.decode(answer.body, type=BatchView)
     return RedirectResponse(url("/batches/{}", made.batch_id), 303)
 
 
