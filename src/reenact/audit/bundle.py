@@ -73,7 +73,7 @@ class BundleFormat(msgspec.Struct, frozen=True):
 
 
 class BundleManifest(msgspec.Struct, frozen=True, rename="camel"):
-    """What the exporter says. It is not signed, and so it is compared, never trusted."""
+    """Statement of the exporter. It is not signed, so it is compared but never trusted."""
 
     format: BundleFormat
     origin: str
@@ -290,8 +290,11 @@ def export_tar(
     exported_at: int,
     leaves: Iterable[bytes] | None = None,
 ) -> BundleManifest:
-    """The same as one tar file. Needs room for twice its size for a moment: a tar file says the
-    length of a part before the part."""
+    """Write an export as one tar file.
+
+    It temporarily needs twice the space, because a tar file states the length of a member in front
+    of it.
+    """
     _check_free(path)
     parts = path.with_name(f"{path.name}.parts")
     beside = path.with_name(f"{path.name}.tmp")

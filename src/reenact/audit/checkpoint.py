@@ -1,7 +1,7 @@
 """Checkpoints (c2sp.org/tlog-checkpoint, v1.0.0): the head of a log, in a signed note.
 
-A head says: at this size the log has this root. Whoever keeps one can tell later whether the log
-still begins with what it had then.
+A head states the root of the log at a size. A stored head allows checking later that the log still
+begins with the same records.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many records it is about."""
+        """Number of covered records."""
         return self.checkpoint.size
 
     @property

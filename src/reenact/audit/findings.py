@@ -1,4 +1,4 @@
-"""What can be wrong with an exported log, one code for each, and the report that says it."""
+"""Faults of an exported log, with one code each, and the verification report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 __all__ = ["CODES", "KEPT", "Finding", "Findings", "Report"]
 
 KEPT: Final = 100
-"""How many findings of one code are kept; the others are counted."""
+"""Stored findings per code. Further findings are only counted."""
 
 CODES: Final[dict[str, str]] = {
     "record.edited": "a record is not the one that was hashed",
@@ -76,7 +76,7 @@ class Findings:
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What verifying an export showed, and what it could not show."""
+    """Result of verifying an export: what was proven, and what could not be proven."""
 
     origin: str
     tenant: str

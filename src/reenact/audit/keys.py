@@ -87,7 +87,7 @@ class Key(msgspec.Struct, frozen=True):
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
         """Did the holder of the other half sign exactly this?"""
-        public = _loaded(self.public)  # first: it knows what to say when the package is not there
+        public = _loaded(self.public)  # first, because it reports a missing package
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -115,8 +115,10 @@ class Signer:
         return f"Signer({self.key.to_text()})"
 
     def named(self, name: str) -> Signer:
-        """The same secret under another name: one server key signs for every tenant's log, and each
-        signature is good for one of them only."""
+        """Return the same secret under a different name.
+
+        One server key signs the logs of all tenants, and each signature is valid for one log only.
+        """
         return Signer(name, self._seed)
 
     def sign(self, message: bytes) -> bytes:
@@ -131,7 +133,9 @@ class Signer:
 
     @classmethod
     def from_text(cls, text: str) -> Signer:
-        """What :meth:`to_text` wrote. Raises :class:`AuditInvalid`, without a word of the secret."""
+        """Parse the result of :meth:`to_text`. Raises :class:`AuditInvalid` without revealing the
+        secret.
+        """
         if not text.startswith(_PRIVATE):
             raise _bad_key("a signing key begins with PRIVATE+KEY+")
         name, key_id, seed = _parts(text.removeprefix(_PRIVATE), "a signing key")

@@ -20,7 +20,7 @@ __all__ = ["Appended", "Log"]
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The end of a tenant's log: O(log n) bytes, whatever its length.
+    """The end of a tenant's log: O(log n) bytes for any length.
 
     ``last_at`` is the time of the last record, ``head_size`` the size of the last signed head.
     """
@@ -32,7 +32,7 @@ class Log(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many records it has; the next one has this as its ``seq``."""
+        """Number of records, which is the ``seq`` of the next one."""
         return self.frontier.size
 
     def append(self, record: Record, at: int) -> Appended:
@@ -55,14 +55,15 @@ class Log(msgspec.Struct, frozen=True):
         return Appended(log, stamped, line, nodes)
 
     def sign(self, signers: Sequence[Signer]) -> tuple[Log, Head]:
-        """The head of the log as it is, and the log that knows of it."""
+        """Return the log with a signed head of its current size, and the head."""
         head = sign_head(Checkpoint(self.origin, self.size, self.frontier.root()), signers)
         return Log(self.origin, self.frontier, self.last_at, self.size), head
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What has to be stored: the log's new end, the record's ``line``, and the nodes of the tree
-    that are now whole, the record's own leaf hash first."""
+    """Data to store after an append: the log's new end, the record's ``line``, and the completed
+    nodes of the tree, starting with the record's leaf hash.
+    """
 
     log: Log
     record: Record

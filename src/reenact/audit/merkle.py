@@ -66,8 +66,11 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Frontier(msgspec.Struct, frozen=True):
-    """A tree of ``size`` leaves; ``roots`` has one hash per bit that is set in ``size``, the tallest
-    subtree first. This is all that has to be stored in order to append."""
+    """A tree of ``size`` leaves.
+
+    ``roots`` has one hash per bit that is set in ``size``, the tallest subtree first. Nothing else
+    needs to be stored in order to append.
+    """
 
     size: int = 0
     roots: tuple[bytes, ...] = ()
@@ -94,12 +97,14 @@ class Frontier(msgspec.Struct, frozen=True):
         return root
 
     def to_bytes(self) -> bytes:
-        """The hashes in a row, for a column of a table beside that of the size."""
+        """Return the concatenated hashes, for a database column next to the size."""
         return b"".join(self.roots)
 
     @classmethod
     def from_bytes(cls, size: int, data: bytes) -> Frontier:
-        """What :meth:`to_bytes` wrote. Raises :class:`AuditInvalid` when it cannot be of ``size``."""
+        """Parse the result of :meth:`to_bytes`. Raises :class:`AuditInvalid` if it cannot be of
+        ``size``.
+        """
         if size < 0 or len(data) != HASH_SIZE * size.bit_count():
             raise AuditInvalid(
                 f"{len(data)} bytes cannot be the frontier of a tree of {size} leaves",
@@ -140,10 +145,10 @@ class Nodes:
 
 
 def range_root(start: int, end: int, node: NodeAt) -> bytes:
-    """The root over the leaves from ``start`` up to and without ``end``, as RFC 6962 builds it.
+    """Return the root over the leaves from ``start`` up to but excluding ``end``, as in RFC 6962.
 
-    ``start`` is a multiple of a power of two that is no less than ``end - start``, as it is for
-    every range that a proof asks for, and so whole subtrees make it up. O(log n) look-ups.
+    ``start`` is a multiple of a power of two that is at least ``end - start``, as in every range of
+    a proof. The range therefore consists of complete subtrees. O(log n) lookups.
     """
     roots = []
     while start < end:

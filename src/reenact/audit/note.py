@@ -61,10 +61,10 @@ class Note(msgspec.Struct, frozen=True):
         return f"{self.text}\n{''.join(line.to_text() for line in self.signatures)}"
 
     def signed_by(self, keys: Iterable[Key]) -> tuple[Key, ...]:
-        """Which of ``keys`` signed it, each once, in the order of the signatures.
+        """Return the ``keys`` that signed it, each once, in the order of the signatures.
 
-        Raises :class:`AuditInvalid` when one of them is named and its signature does not verify,
-        and when none of them signed.
+        Raises :class:`AuditInvalid` if a signature of a known key is invalid, and if none of the
+        keys signed.
         """
         known = {(key.name, key.id): key for key in keys}
         found: dict[Key, None] = {}
@@ -152,7 +152,7 @@ _TITLE: Final = "reenact.audit/key-rotation/v1"
 
 
 def rotation_note(seq: int, old: Signer, new: Signer) -> str:
-    """What the record ``seq`` must hold in order to hand the log from ``old`` to ``new``."""
+    """Return the note for the record ``seq`` that hands the log over from ``old`` to ``new``."""
     if old.key.name != new.key.name or old.key == new.key:
         raise AuditInvalid(
             "the new key is another one, of the same name", reason="rotation.malformed"

@@ -92,9 +92,9 @@ def parse_proof(data: bytes) -> Proof:
 
 
 def check_proof(data: bytes, keys: Iterable[Key]) -> tuple[Proof, Envelope]:
-    """The proof and what its record says, when a log that ``keys`` sign has it.
+    """Return the proof and its record if a log that is signed by ``keys`` contains it.
 
-    Raises :class:`AuditInvalid` when anything of that cannot be shown.
+    Raises :class:`AuditInvalid` if any part cannot be proven.
     """
     proof = parse_proof(data)
     head = open_head(proof.head.to_text().encode(), keys)
@@ -118,7 +118,7 @@ def _malformed(why: str) -> AuditInvalid:
 
 
 def last_head(bundle: Bundle) -> Head:
-    """The last head that stands there, as it stands there: who signed it is not looked at."""
+    """Return the last head without verifying its signature."""
     with bundle.open(CHECKPOINTS) as file:
         last = deque(read_heads(file), maxlen=1)
     if not last:

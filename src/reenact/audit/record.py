@@ -98,8 +98,11 @@ T = TypeVar("T")
 
 
 class Actor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who did it: ``type`` is ``user``, ``key``, ``agent`` or ``system``; ``auth`` how that was
-    known; ``credential`` the id of the session or key, never the secret itself."""
+    """User or system that acted.
+
+    ``type`` is ``user``, ``key``, ``agent`` or ``system``. ``auth`` is the authentication method.
+    ``credential`` is the id of the session or key, never the secret itself.
+    """
 
     type: str
     id: str
@@ -119,7 +122,7 @@ class Source(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Target(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where it is replayed."""
+    """App agent, app and revision that run a replay."""
 
     agent_id: str = ""
     app: str = ""
@@ -127,7 +130,7 @@ class Target(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Subject(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What an administrative action was about: a user, a key, a tenant, an exchange …"""
+    """Object of an administrative action: a user, a key, a tenant, an exchange …"""
 
     type: str
     id: str
@@ -144,7 +147,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class DiffSummary(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How a replay differs from its source, in numbers."""
+    """Differences between a replay and its source, in numbers."""
 
     verdict: str = ""
     added: Number = 0
@@ -153,7 +156,7 @@ class DiffSummary(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel"):
-    """What every record of every version has, which is all that verifying needs."""
+    """Fields of every record of every version, which are sufficient for verification."""
 
     v: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
     tenant: str
@@ -199,8 +202,11 @@ class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
 
 
 def check_record(record: Record) -> None:
-    """Raises :class:`AuditInvalid` unless ``record`` may be written: a known action, of this
-    version, that says all it must."""
+    """Check that ``record`` can be written: a known action of this version with all required
+    fields.
+
+    Raises :class:`AuditInvalid` otherwise.
+    """
     required = ACTIONS.get(record.action)
     if required is None or record.v != VERSION:
         raise _refused(f"there is no action {record.action!r} in version {record.v}")
@@ -234,8 +240,10 @@ def encode_record(record: Record) -> bytes:
 
 
 def open_envelope(leaf: bytes) -> Envelope:
-    """What verifying needs of a leaf of any version. Raises :class:`AuditInvalid` unless it is
-    canonical JSON that has it."""
+    """Return the fields of a leaf of any version that verification needs.
+
+    Raises :class:`AuditInvalid` unless it is canonical JSON that contains them.
+    """
     return _convert(_read(leaf), Envelope)
 
 

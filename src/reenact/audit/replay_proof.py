@@ -72,7 +72,7 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What a salted digest was made of."""
+    """Value and salt of a salted digest."""
 
     digest: str
     salt: bytes
@@ -80,9 +80,12 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class ReplayProof(msgspec.Struct, frozen=True, kw_only=True):
-    """``requested`` and ``finished`` are proofs (``.tlog-proof``) of the two records; the second is
-    empty while the replay has not ended. ``values`` are openings of digests in them; what was
-    erased is missing. ``key`` is the log's verifier key as the sender says it: not to be trusted."""
+    """Content of a replay proof file.
+
+    ``requested`` and ``finished`` are proofs (``.tlog-proof``) of the two records; the second is
+    empty while the replay is running. ``values`` are openings of their digests; deleted values are
+    missing. ``key`` is the log's verifier key as stated by the sender, which must not be trusted.
+    """
 
     replay_id: str
     key: str
@@ -92,7 +95,7 @@ class ReplayProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proof has shown. A value that is not in it is ``UNSET``."""
+    """Proven facts of a replay. A value that is missing in the proof is ``UNSET``."""
 
     replay_id: str
     tenant: str
@@ -179,10 +182,10 @@ def _opening(one: _Value) -> Opening:
 
 
 def check_replay_proof(data: bytes, keys: Iterable[Key]) -> Shown:
-    """What the proof shows, when a log that ``keys`` sign has its records.
+    """Return the proven facts if a log that is signed by ``keys`` contains the records.
 
-    Raises :class:`AuditInvalid` when anything in it does not hold: an invalid proof of a record,
-    records that do not belong together, a value that does not open its digest.
+    Raises :class:`AuditInvalid` for an invalid proof of a record, records that do not belong
+    together, and a value that does not match its digest.
     """
     found, keys = parse_replay_proof(data), list(keys)
     first, requested = _record(found.requested, keys, "replay.requested", found.replay_id)

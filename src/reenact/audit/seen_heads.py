@@ -23,7 +23,7 @@ from reenact.errors import AuditInvalid, SinkError
 __all__ = ["Seen", "SeenHeads"]
 
 Seen = Literal["first", "same", "grown", "older"]
-"""How a head stands to the one that is kept. An ``older`` one is fine, and is not kept."""
+"""Relation of a head to the stored one. An ``older`` head is valid and is not stored."""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):

@@ -31,8 +31,11 @@ _CODES = {"note.signature": "head.signature", "note.unsigned": "head.key"}
 
 
 class HeadsRead(msgspec.Struct):
-    """What was found besides faults. ``roots`` are those at the sizes that were asked for;
-    ``signed`` is the size of the largest head that holds."""
+    """Result of checking the heads, besides faults.
+
+    ``roots`` are the roots at the requested sizes; ``signed`` is the size of the largest valid
+    head.
+    """
 
     size: int = 0
     root: bytes = b""
@@ -110,7 +113,7 @@ class _Check:
         self._bad_count = 0
 
     def head(self, data: bytes) -> None:
-        """One head, as it stands there."""
+        """Check one head."""
         try:
             head = parse_head(data)
         except AuditInvalid as error:
@@ -150,7 +153,7 @@ class _Check:
             return
         self._largest = head.size
         if not self._tree.grow(head.size):
-            return  # told of at the end, once
+            return  # reported once at the end
         if self._tree.root() == head.root:
             self._tell_bad()
             self._good = head.size
@@ -204,9 +207,9 @@ def encoded(root: bytes) -> str:
 def verify_export(path: Path, keys: Sequence[Key] = (), pinned: bytes | None = None) -> Report:
     """Verify the export at ``path``.
 
-    ``keys`` are verifier keys of the log that the caller trusts: one of them is enough, the others
-    follow from what the records announce. ``pinned`` is a signed head from before. Raises
-    :class:`AuditInvalid` when it is no export at all; whatever else is wrong is in the report.
+    ``keys`` are verifier keys of the log that the caller trusts. One is sufficient, because the
+    records announce the others. ``pinned`` is an earlier signed head. Raises :class:`AuditInvalid`
+    if it is not an export. All other faults are in the report.
     """
     bundle = open_bundle(path)
     findings = Findings()

@@ -52,7 +52,7 @@ class Order:
         self._early: set[int] = set()
 
     def place(self, seq: int, following: int | None) -> Iterator[Oddity]:
-        """What is odd about a record, now that the one after it is known to be ``following``."""
+        """Return the anomalies of a record, given that the next one is ``following``."""
         if seq != self.expected:
             yield from self._catch_up()
         if seq == self.expected:
@@ -72,8 +72,11 @@ class Order:
             self.expected += 1
 
     def end(self) -> Iterator[Oddity]:
-        """What is known only when no record follows. Records that are missing after the last one
-        are not in it: compare ``expected`` with what should be there."""
+        """Return the anomalies that are only known after the last record.
+
+        Missing records after the last one are not included: compare ``expected`` with the expected
+        size.
+        """
         yield from self._catch_up()
         if self._early:
             yield from self._skip_to(max(self._early) + 1)
@@ -125,7 +128,7 @@ def _one(kind: Literal["duplicate", "reordered"], seq: int) -> Oddity:
 
 
 class KeyChain:
-    """Follows the changes of keys that the records announce, along those that are listed."""
+    """Checker of key rotations: announced keys must match the listed ones."""
 
     def __init__(self, spans: tuple[KeySpan, ...], findings: Findings) -> None:
         self._listed = iter(spans[1:])
@@ -161,14 +164,16 @@ _SAID: Final = {
 
 
 class RecordsRead(msgspec.Struct):
-    """What was found besides faults: times of the first and last record."""
+    """Result of checking the records, besides faults: times of the first and last record."""
 
     first_at: int | None = None
     last_at: int | None = None
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """One line at its place in the file. ``envelope`` is None when it is no record: see ``why``."""
+    """One line at its position in the file. ``envelope`` is None if it is not a record; ``why`` is
+    the reason.
+    """
 
     at: int
     hash: bytes
@@ -358,7 +363,7 @@ class _Leaves:
 
 
 def _head_sizes(bundle: Bundle) -> Generator[int]:
-    """Of the heads that can be read; the others are told of elsewhere."""
+    """Return the sizes of all readable heads. Unreadable heads are reported elsewhere."""
     with bundle.open(CHECKPOINTS) as file:
         heads = read_heads(file)
         while True:

@@ -1,1 +1,1 @@
-"""What a recording is: canonical JSON, events, the manifest, and how old ones become new. Pure."""
+"""The recording format: canonical JSON, events, manifest, deltas and migration. No I/O."""

@@ -3,8 +3,8 @@
 Two encodings, one walk:
 
 - *canonical* is RFC 8785 (JCS) with one extension: integers beyond 2^53 keep their exact digits.
-  Keys and comparisons use it; it says 1 and 1.0 are the same.
-- *exact* is what goes on disk: sorted keys, no spaces, and floats stay floats (``1.0`` is read
+  Keys and comparisons use it; 1 and 1.0 are equal in it.
+- *exact* is the stored form: sorted keys, no spaces, and floats stay floats (``1.0`` is read
   back as ``1.0``), because a replayed tool must return what the recorded one returned.
 
 Both turn bytes into ``{"$bytes": "<base64>"}`` and put one more ``$`` before a reserved key of the
@@ -55,8 +55,8 @@ _SORTED = orjson.OPT_SORT_KEYS
 _DOLLAR = ord("$")  # a number is found in bytes ten times as fast as a byte string
 _decode_any = msgspec.json.decode
 
-# What a look over a value found: nothing; whole floats, which only the canonical encoding minds;
-# something that takes the slow way through _normalise, which knows the paths.
+# Result of a survey of a value: nothing; integral floats, which only the canonical encoding
+# changes; or a value for the slow path through _normalise, which tracks the paths.
 _CLEAN = 0
 _WHOLE = 1
 _ODD = 2
@@ -136,7 +136,7 @@ def _encode(value: Any, *, jcs: bool, escape: bool) -> bytes:
         return _encode_slowly(value, jcs, escape)
     try:
         encoded = orjson.dumps(_integral(value) if jcs and found else value, option=_SORTED)
-    except TypeError:  # says what but not where; the slow way says both
+    except TypeError:  # the error has no path; the slow path reports it
         return _encode_slowly(value, jcs, escape)
     if (escape and has_marks(encoded)) or (jcs and _has_wide(encoded) and _has_wide_key(value)):
         return _encode_slowly(value, jcs, escape)
@@ -334,15 +334,15 @@ def decode(encoded: bytes, *, deepest: int = MAX_DEPTH) -> Any:
         ):
             return value  # no key stands twice: nothing more to check
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
-        pass  # the strict reader knows what to say about it
+        pass  # the strict reader reports the error
     return _decode_strictly(encoded, deepest)
 
 
 def _has_all(again: bytes, encoded: bytes) -> bool:
-    """Has ``again``, written of what was read from ``encoded``, all the members that stand there?
+    """Return whether ``again``, encoded from the decoded value, has all members of ``encoded``.
 
-    However a text is written it has as many quotes, unless as an escape in hexadecimal. So a
-    member that got lost, because its key came twice, took at least two of them with it.
+    Every notation of a text has the same number of quotes, except for hexadecimal escapes. A member
+    that was lost because of a duplicate key removes at least two quotes.
     """
     return again.count(b'"') == encoded.count(b'"') and b"\\u0022" not in encoded
 
@@ -408,8 +408,11 @@ def _check_read(value: Any, path: Path, deepest: int) -> None:
 
 
 def quickly(value: Any) -> bytes:
-    """What :func:`exact` makes of ``value``, which was read from JSON; empty where only the slow
-    way can tell (bytes, huge integers, marks), and wrong for very large and small floats."""
+    """Return :func:`exact` of a ``value`` that was read from JSON.
+
+    Returns empty bytes if only the slow path can decide (bytes, huge integers, marks). Wrong for
+    very large and very small floats.
+    """
     try:
         encoded = orjson.dumps(value, option=_SORTED)
     except TypeError:

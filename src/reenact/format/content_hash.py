@@ -1,10 +1,10 @@
-"""The content hash: one string that says whether two runs did the same.
+"""The content hash: one string that decides whether two runs did the same.
 
-Events ordered by (lane, position in lane), without seq, ts, run ids, and without the parts of the
-data that are allowed to differ: its ``timing`` field (time offsets), its ``rawHash`` (how the request
-was spelled), and the paths it lists itself in ``volatile``. Events with the source ``schedule`` say
-when, not what, and are left out; so is what was drawn ``aside``, by libraries and of the host, which
-is never a difference.
+Events are ordered by lane and position in the lane. Sequence numbers, timestamps and run ids are
+left out, and so are the parts of the data that are allowed to differ: the ``timing`` field (time
+offsets), ``rawHash`` (the spelling of the request), and the paths listed in ``volatile``. Events
+with the source ``schedule`` describe the order and do not count. Clock readings and random values
+that libraries and the host drew ``aside`` never count as a difference.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ class ContentHash:
     def add(
         self, lane: str, kind: str, payload: bytes, digest: bytes, *, varies: bool | None = None
     ) -> None:
-        """Count one event in. ``digest`` is the sha256 of its whole stored payload.
+        """Add one event. ``digest`` is the sha256 of its complete stored payload.
 
-        ``varies`` is what :func:`has_volatile_parts` says of the payload, for those who know: looking for it
-        costs more than hashing. An event that only says when something was handed to the program
-        (its source is ``schedule``) does not count.
+        ``varies`` is the result of :func:`has_volatile_parts` if the caller has it, because
+        searching costs more than hashing. Delivery events (source ``schedule``) do not count.
         """
         if len(payload) < _LONGEST_SCHEDULE and _SCHEDULE in payload:
             return
@@ -64,7 +63,7 @@ class ContentHash:
 
     @property
     def lanes(self) -> int:
-        """How many lanes have been seen."""
+        """Number of lanes so far."""
         return len(self._lanes)
 
     def digest(self) -> str:
@@ -106,7 +105,7 @@ def _stable(payload: bytes) -> bytes:
 
 
 def _without_timing(payload: bytes) -> bytes:
-    """The same as below, where nothing inside has to be looked at."""
+    """Fast variant of :func:`_stable` for payloads without a ``volatile`` list."""
     try:
         members = _members.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

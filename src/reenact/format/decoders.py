@@ -1,7 +1,7 @@
-"""Classes that are decoded in several threads are built in one, before there are others.
+"""Decoders that are built before several threads use them.
 
-msgspec builds what it knows of a class when that is decoded for the first time. A thread that decodes
-the same class meanwhile gets what is half built, and the process crashes.
+msgspec inspects a class when it is decoded for the first time. A second thread that decodes the
+same class meanwhile gets a half-built result, and the process crashes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ __all__ = ["build_all_decoders", "build_decoders"]
 
 
 def build_decoders(*kinds: type) -> None:
-    """These classes, and those that their fields have. In the module that defines them, as it is
-    imported: nobody else decodes them yet."""
+    """Build the decoders of these classes and of their fields.
+
+    The module that defines the classes calls this while it is imported, before any other thread can
+    decode them.
+    """
     for kind in kinds:
         msgspec.json.Decoder(kind)
 
 
 def build_all_decoders() -> None:
-    """All of ours that have been imported. What is built already costs next to nothing."""
+    """Build the decoders of all imported classes of Reenact. A built decoder costs next to nothing."""
     waiting: list[type] = [msgspec.Struct]
     kind: type
     while waiting:

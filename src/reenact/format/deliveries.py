@@ -29,8 +29,9 @@ DROPPED: Final = "dropped"
 """Names what did not happen: the job of this lane was given up before it began."""
 
 STOPPED: Final = "stopped"
-"""Says that the program has ended the process of this lane, or the one that did its job, wherever it
-was."""
+"""Key of an event for a process that the program ended: the process of this lane or the one that
+did its job.
+"""
 
 LONGEST_RUN: Final = 64
 """Pieces of a stream that one event stands for, at most: a reader makes something of each, and a

@@ -1,15 +1,15 @@
-"""Repetition: a payload as what changed against an earlier one.
+"""Deltas: a payload stored as its changes against an earlier one.
 
 A delta is a list of operations that rebuild the target from left to right: ``[start, length]``
-copies bytes of the base, a string is inserted. An integer copies as many bytes from where the last
-operation has led to: the end of the last copy, moved by what was inserted since. ``[times, text]``
-inserts the text escaped so many times as in a JSON string. Agent conversations resend their whole history, so
-almost everything is a copy. The digest of the result is stored beside it: a delta either rebuilds
-the exact bytes or is noticed.
+copies bytes of the base, a string is inserted. An integer copies this number of bytes from the
+current position: the end of the last copy, moved by the length of later insertions.
+``[times, text]`` inserts the text escaped ``times`` times as in a JSON string. Agent conversations
+resend their complete history, so almost everything is a copy. The digest of the result is stored
+with the delta, so that a delta either rebuilds the exact bytes or is detected as damaged.
 
-Roads not taken: pooling repeated values by hash (the references themselves grow with the square
-of the number of turns), and a suffix-array diff (exact but far too slow in pure Python). The
-greedy scan below costs a few slices per difference, not per byte.
+Rejected alternatives: pooling repeated values by hash (the references themselves grow with the
+square of the number of turns), and a suffix-array diff (exact but far too slow in pure Python).
+The greedy scan below costs a few slices per difference, not per byte.
 """
 
 from __future__ import annotations
@@ -117,7 +117,9 @@ class _Side:
         self._blocks = {text[start : start + _BLOCK]: start for start in starts}
 
     def find(self, probe: bytes) -> int:
-        """Where ``probe`` stands, or -1. (Of a block that repeats, the last place is known.)"""
+        """Return the position of ``probe`` in the base, or -1. For a repeated block it is the last
+        position.
+        """
         for shift in range(_BLOCK if self._blocks else 0):
             place = self._blocks.get(probe[shift : shift + _BLOCK], -1) - shift
             if place >= 0 and self.text.startswith(probe, place):
@@ -134,7 +136,7 @@ class _Meeting(NamedTuple):
 def _resume(
     base: bytes, home: int, base_end: int, side: _Side, target: bytes, done: int, target_end: int
 ) -> _Meeting | None:
-    """Where the target runs together with the base (or the side) again."""
+    """Return the position where the target matches the base (or the side) again."""
     ahead = 0
     while done + ahead + _PROBE <= target_end:
         there = done + ahead

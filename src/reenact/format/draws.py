@@ -1,9 +1,9 @@
-"""Runs of draws: what a program drew of clock and chance, one value after the other, as one event.
+"""Runs of draws: consecutive clock readings and random values of a program, stored as one event.
 
-A hot loop that asks for the time a million times must not become a million events. The draws of a
-run are columns, one for each thing that was asked for, and the turns in which they were asked. A
-column of numbers is its first one and the steps from each to the next; the step between two floats
-is that between their bit patterns, which for a clock is a small integer, and exact.
+A hot loop that reads the clock a million times must not become a million events. The draws of a run
+are columns, one per requested function, and the order of the requests. A column of numbers is its
+first number and the steps between consecutive numbers. The step between two floats is the
+difference of their bit patterns, which for a clock is a small and exact integer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_NAMES: Final = 36
 """Different things in one run, at most: a turn is one digit or letter."""
 
 Name = str
-"""What is drawn from, and what is asked for: ``clock time.time``."""
+"""Source and function of a draw: ``clock time.time``."""
 
 Mutation = Literal["", "env_read", "cwd_change"]
 """The type of the ``state_mutation`` event that a draw is written as; empty for any other draw."""
@@ -138,7 +138,7 @@ def load_aside(data: Data) -> Run:
 
 
 def values_of(data: Data) -> Any:
-    """What of :func:`dump_run` are the values, and not what was asked for."""
+    """Return the part of :func:`dump_run` that contains the values, without the requests."""
     if "value" in data:
         return data["value"]
     return {name: data[name] for name in _VALUES & data.keys()}

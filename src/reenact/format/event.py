@@ -71,13 +71,13 @@ Data = dict[str, Any]
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that has not been given its place yet: what a sink takes.
+    """Event before it has a sequence number: the input of a sink.
 
-    ``ts`` is milliseconds since the epoch, ``parent`` the seq of the enclosing call in the same
-    process (across processes the lane tells). ``op`` names
-    the operation (tool name, endpoint, model …); it is not stored, it only tells the writer which
-    earlier event this one is likely to repeat. ``extra`` are envelope fields of a later minor
-    version, kept when a recording is rewritten.
+    ``ts`` is milliseconds since the epoch. ``parent`` is the seq of the enclosing call in the same
+    process; across processes the lane identifies it. ``op`` names the operation (tool name,
+    endpoint, model …). It is not stored and only helps the writer to find an earlier event that
+    this one is likely to repeat. ``extra`` are envelope fields of a later minor version, which a
+    rewrite preserves.
     """
 
     type: str
@@ -103,7 +103,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 
 class Envelope(Head, frozen=True, kw_only=True, rename="camel", gc=False):
-    """One line of the log as it stands there; ``data`` is not decoded."""
+    """One line of the log, with ``data`` still encoded."""
 
     data: msgspec.Raw
 
@@ -170,7 +170,7 @@ class Event(msgspec.Struct, eq=False, gc=False):
         return data
 
     def part(self, encoded: bytes) -> Any:
-        """What ``encoded``, a part of the payload, stands for."""
+        """Return the decoded value of ``encoded``, a part of the payload."""
         return self._reading(_value, encoded)
 
     def _reading(self, read: Callable[[bytes], Any], encoded: bytes) -> Any:
@@ -183,16 +183,16 @@ class Event(msgspec.Struct, eq=False, gc=False):
             ) from None
 
     def asks(self, request: Any, encoded: bytes) -> bool:
-        """Is ``request``, in its stored encoding, what stands under that name in the payload?
+        """Return whether ``request``, in its stored encoding, is the request in the payload.
 
-        Then ``data`` will have it there: the rest alone is read. False may also mean that this
-        cannot be told without reading all.
+        If so, ``data`` uses it and only the other fields are decoded. False can also mean that only
+        complete decoding could decide.
         """
         payload = self.payload
         place = payload.find(_REQUEST)
         start = place + len(_REQUEST)
         end = start + len(encoded)
-        # Before it there is no other object, so this is the member of the payload itself.
+        # No other object precedes it, so this is a member of the payload itself.
         if place < 0 or payload.find(b"{", 1, place) >= 0:
             return False
         if not payload.startswith(encoded, start) or payload[end : end + 1] not in (b",", b"}"):
@@ -205,7 +205,7 @@ class Event(msgspec.Struct, eq=False, gc=False):
         return True
 
     def let_go(self) -> None:
-        """Nobody needs ``data`` for the time being; it is loaded again if somebody does."""
+        """Release ``data`` for now. It is loaded again on the next access."""
         self._data = None
 
     @property
@@ -275,7 +275,9 @@ class Prefix:
         return self.head(seq, draft) + payload + b"}\n"
 
     def head(self, seq: int, draft: Draft) -> bytes:
-        """What comes before the payload. Raises :class:`ValueRefused` for a bad envelope."""
+        """Return the bytes in front of the payload. Raises :class:`ValueRefused` for an invalid
+        envelope.
+        """
         kind = self._known.get(draft.type) or _encoded_type(draft.type)
         middle = b""
         if draft.lane != ROOT_LANE:
@@ -299,9 +301,12 @@ class Prefix:
 
 
 class TapePrefix(Prefix):
-    """The same for a tape. It leaves out what the header line and the place of a line say, and says
-    how many lines before its own the enclosing event stands: so a line stays what it is when others
-    come and go around it."""
+    """Line prefix of a tape.
+
+    It omits the fields that the header line and the line number define, and states the distance in
+    lines to the enclosing event. A line therefore stays unchanged when lines around it are added or
+    removed.
+    """
 
     __slots__ = ()
 

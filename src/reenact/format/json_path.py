@@ -67,7 +67,7 @@ def _read(match: re.Match[str]) -> str | int:
 
 
 def lookup(value: Any, path: Path) -> Any:
-    """What stands at ``path``. Raises :class:`LookupError` when there is nothing."""
+    """Return the value at ``path``. Raises :class:`LookupError` if it is missing."""
     for step in path:
         if isinstance(value, dict) if isinstance(step, str) else isinstance(value, list):
             value = value[step]

@@ -1,4 +1,4 @@
-"""The manifest: what a recording says about itself, and what proves that it is whole."""
+"""The manifest: description of a recording, and the checksums that prove it complete."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Flag(IntEnum):
     DELTAS = 1
     """Some payloads are stored as what changed against an earlier event."""
     SEALED = 2
-    """Some redacted values are kept, encrypted, beside the events."""
+    """Some redacted values are stored encrypted, next to the events."""
     APPROXIMATE = 3
     """The order of deliveries is approximate: a loop did not show when it was at rest."""
     REVIEWED = 4
-    """The lines of a tape say no seq, and JSON in the bodies of answers stands there as JSON."""
+    """The lines of a tape have no seq, and JSON bodies of responses are written as JSON."""
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Model(msgspec.Struct, frozen=True):
 
 
 class RedactionInfo(msgspec.Struct, frozen=True):
-    """How the events were redacted before they were written."""
+    """Redaction that was applied to the events before they were written."""
 
     enabled: bool
     profile: Profile
@@ -79,7 +79,7 @@ class PolicyRef(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a fork or a replay comes from."""
+    """Source of a fork or a replay."""
 
     capture_id: str
     seq: int
@@ -107,17 +107,17 @@ class Integrity(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class BlobTotals(msgspec.Struct, frozen=True):
-    """How many blobs there are, and their size together."""
+    """Number of blobs, and their total size."""
 
     count: int
     bytes: int
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is known when a recording starts. Times are milliseconds since the epoch.
+    """Properties that are known when a recording starts. Times are milliseconds since the epoch.
 
-    ``capability_set`` is the hash of the capabilities that were known; ``extra`` keeps fields that
-    a later minor version added.
+    ``capability_set`` is the hash of the known capabilities; ``extra`` keeps fields that a later
+    minor version added.
     """
 
     version: int
@@ -150,8 +150,11 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 class Manifest(Seed, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A complete manifest. ``model`` is that of the first model call, unless the seed names one;
-    ``models`` lists all of them in the order of their first call, where there are several."""
+    """A complete manifest.
+
+    ``model`` is the model of the first model call, unless the seed names one. ``models`` lists all
+    models in the order of their first call if there are several.
+    """
 
     event_count: int
     lanes: int

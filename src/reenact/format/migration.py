@@ -1,7 +1,7 @@
-"""How a recording of an earlier major version becomes one of this version, a step at a time.
+"""Migration of recordings from earlier major versions, one version per step.
 
-A step turns the manifest and the events of one major into those of the next, as plain JSON. Each
-released major keeps its step for ever; going further back is doing several.
+A step converts the manifest and the events of one major version to the next, as plain JSON. Each
+released major version keeps its step permanently. Older recordings take several steps.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class RunStart(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the program was given: its input, its arguments (redacted) and whose session it is."""
+    """Input of the program, its redacted arguments, and the owner of the session."""
 
     event_type = "run_start"
     input: Any = None
@@ -75,7 +75,7 @@ class RunStart(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults
 
 
 class RunEnd(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the run ended. The digests are of everything written to stdout and stderr."""
+    """End of the run. The digests cover everything written to stdout and stderr."""
 
     event_type = "run_end"
     status: Literal["ok", "error", "aborted"]
@@ -125,7 +125,7 @@ class ToolCall(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults
 
 
 class ToolResult(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the tool ``name`` returned (``result``) or raised (``error``)."""
+    """Result of the tool ``name``: its return value (``result``) or exception (``error``)."""
 
     event_type = "tool_result"
     call_id: str
@@ -144,7 +144,7 @@ class StateMutation(Payload, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class Nondeterministic(Payload, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """``key`` says what was asked, ``value_hash`` is the digest of what came back."""
+    """A draw. ``key`` is the requested value, ``value_hash`` the digest of the result."""
 
     event_type = "nondeterministic"
     source: str

@@ -1,8 +1,9 @@
-"""JSON that stands in a text, as JSON: how a tape shows the body of an answer.
+"""JSON inside a text, stored as JSON: the form in which a tape shows the body of a response.
 
-``"{\\"a\\": 1}"`` is hard to read and harder to compare. Where a text is what a known printer makes of
-a value, the value and the printer say as much, to the byte: ``{"$json":{"a":1},"printed":"spaced"}``.
-Any other text stays a text. Only ``response.body`` is treated so, and only there is it undone.
+``"{\\"a\\": 1}"`` is hard to read and harder to compare. If a known printer produces exactly this
+text from a value, the value and the printer are stored instead:
+``{"$json":{"a":1},"printed":"spaced"}``. Any other text stays a text. Only ``response.body`` is
+converted, in both directions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _BODY, _SHOWN = b'"response":{"body":', b'"response":{"body":{"$json":'
 _JSON_STARTS = (b'"{', b'"[', b'{"')
 _MARK = b'{"$json":'
 _AS_IT_IS: Final = "value"
-"""The printer of an answer whose body is no text, but looks like one that was treated so."""
+"""Printer of a response whose body is not a text, but looks like a converted one."""
 _DEEPEST = 100
 _SMALL = "0.0000"
 """Numbers below 0.0001 Python writes with an exponent, and others do not."""
@@ -63,7 +64,7 @@ def to_readable(payload: bytes) -> bytes:
 
 
 def from_readable(data: bytes) -> bytes:
-    """What was given to :func:`to_readable`. Raises :class:`ValueRefused` for what it never gives."""
+    """Reverse :func:`to_readable`. Raises :class:`ValueRefused` for input that it never returns."""
     return _with_body(data, _tell) if _SHOWN in data else data
 
 

@@ -1,1 +1,1 @@
-"""What is allowed, and what must not be kept."""
+"""Policies: allowed capabilities, comparison rules, and redaction of secrets."""

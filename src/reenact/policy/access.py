@@ -48,7 +48,7 @@ class Capabilities:
     def __init__(self, versions: Mapping[str, str] = BUILT_IN) -> None:
         self._versions = dict(versions)
         self._hashed = (0, "")
-        """How many entries there were when the hash was computed, and the hash."""
+        """Number of entries when the hash was computed, and the hash."""
 
     def register(self, name: str, version: str = "1") -> None:
         """Make a capability known. Again with the same version changes nothing.
@@ -86,7 +86,7 @@ class Capabilities:
         return did_you_mean(name, self._versions)
 
     def capability_set_hash(self) -> str:
-        """``sha256:<64 hex>``: the same for the same names and versions, whoever computes it."""
+        """Return ``sha256:<64 hex>``, which only depends on the names and versions."""
         count, found = self._hashed
         if count != len(self._versions):  # entries are only added
             items = self.items()
@@ -102,12 +102,12 @@ def set_hash(items: Iterable[tuple[str, str]]) -> str:
 
 
 KNOWN = Capabilities()
-"""What this process knows. Boundaries and programs add theirs."""
+"""Capabilities of this process. Boundaries and programs register theirs."""
 
 
 _CACHE_LIMIT = 4096
 
-# What was found for one kind of call: how to refuse it if at all, and how often it may be made.
+# Decision for one kind of call: the refusal, if any, and the allowed number of calls.
 _Verdict = tuple[Callable[[], PolicyRefused] | None, int | None]
 
 

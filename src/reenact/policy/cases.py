@@ -107,11 +107,12 @@ def is_ours(path: Path, *folders: Path) -> bool:
 def read_cases(
     path: Path, file: str, worlds: Iterable[str]
 ) -> tuple[list[tuple[Case, int]], list[Finding]]:
-    """The tests in the file at ``path`` with the lines they stand on, and everything wrong with it.
+    """Return the tests in the file at ``path`` with their lines, and everything that is wrong with
+    it.
 
-    A manifest of X07 is read as well: see :mod:`reenact.policy.x07.cases`.
-    ``file`` is what it is called in findings, where its line is added; ``worlds`` are those that
-    are known. There are tests when there is no finding. Raises nothing.
+    X07 manifests are supported (:mod:`reenact.policy.x07.cases`). ``file`` is the name for
+    findings, to which the line is added. ``worlds`` are the known worlds. The list of tests is
+    empty if there are findings. Never raises.
     """
     try:
         text = content_of(path.parent, path.name)

@@ -1,4 +1,4 @@
-"""What is in force, value by value, and where each value came from."""
+"""Explanation of the effective settings: each value and its origin."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def describe(
     arguments: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> list[Value]:
-    """Every setting: what a flag says, else an argument, the policy's file, the default.
+    """Return every setting: from a flag, otherwise an argument, the policy file, the default.
 
-    The mappings have dotted names as keys, and None where nothing was said. ``defaults`` are the
-    values that depend on the surroundings, such as strictness.
+    The mappings have dotted names as keys, and None for unset values. ``defaults`` are values that
+    depend on the environment, such as strictness.
     """
     said: tuple[tuple[Origin, Mapping[str, Any]], ...] = (
         ("flag", flags or {}),
@@ -82,7 +82,9 @@ def _leaves(struct: msgspec.Struct, before: str) -> Iterator[tuple[str, Any]]:
 
 
 def _stated(pinned: Pinned) -> Iterator[tuple[str, Any]]:
-    """What the policy itself says; of one that was made in code, what differs from the default."""
+    """Return the settings of the policy file; for a policy from code, its differences from the
+    default.
+    """
     unchanged = dict(_leaves(type(pinned.policy)(id=pinned.policy.id), ""))
     for name, value in _leaves(pinned.policy, ""):
         if name in pinned.stated or value != unchanged[name]:
@@ -90,7 +92,7 @@ def _stated(pinned: Pinned) -> Iterator[tuple[str, Any]]:
 
 
 def _secrets(pinned: Pinned) -> Iterator[Value]:
-    """What the sanitizer says besides its profile."""
+    """Return the settings of the sanitizer except its profile."""
     if pinned.sanitizer is not None:
         for name, value in _leaves(pinned.sanitizer, ""):
             if name not in (*_NOT_SETTINGS, "profile"):

@@ -57,7 +57,7 @@ class Finding(msgspec.Struct, frozen=True):
         return self.file if self.path == "$" else f"{self.file} {self.path}"
 
     def to_error(self) -> PolicyInvalid:
-        """The same as an exception."""
+        """Convert the finding to an exception."""
         return PolicyInvalid(f"{self.place}: {self.message}", place=self.place, hint=self.hint)
 
 
@@ -72,7 +72,7 @@ class Loaded(msgspec.Struct, Generic[S], frozen=True):
 
 
 def raise_first(findings: list[Finding]) -> None:
-    """Raise :class:`PolicyInvalid` for the first error; warnings stop nobody."""
+    """Raise :class:`PolicyInvalid` for the first error. Warnings are ignored."""
     for finding in findings:
         if finding.severity == "error":
             raise finding.to_error()
@@ -134,7 +134,7 @@ def content_of(folder: Path, relative: str) -> bytes:
 
 
 def _version_findings(raw: Any, file: str, schema: str) -> Iterator[Finding]:
-    """Of a file of another kind or version nothing else can be said."""
+    """Report a file of the wrong kind or version, for which no other check applies."""
     if not isinstance(raw, dict):
         yield Finding("error", file, "$", "it is not a JSON object", "see `reenact policy init`")
     elif "schemaVersion" not in raw:
@@ -182,7 +182,7 @@ def _look(value: Any, kind: types.Type, path: JsonPath, words: str = "") -> Iter
 
 
 def _expected(what: str, value: Any, path: JsonPath) -> Problem:
-    """Says what kind of value is there, not which: somebody may have pasted a secret."""
+    """Report the expected and the actual kind of a value, but not the value, which can be a secret."""
     return Problem(join(path), f"expected {what}, found {_called(value)}")
 
 
@@ -293,9 +293,10 @@ _TOKEN = late(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
 
 
 def lines_of(text: str) -> dict[str, int]:
-    """The line of every value, by its path (``$.tests[0].id``); of a field, that of its name.
+    """Return the line of every value by its path (``$.tests[0].id``); for a field, the line of its
+    name.
 
-    ``text`` is JSON. Where a name stands twice, the last line counts.
+    ``text`` is JSON. The last line counts for a duplicate name.
     """
     found = {"$": 1}
     open_: list[_Container] = []

@@ -67,7 +67,7 @@ class _Part(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """How every part of the index is written."""
+    """Base class with the encoding rules of the index."""
 
 
 class SanitizerEntry(_Part, frozen=True):
@@ -98,13 +98,13 @@ class PolicyEntry(_Part, frozen=True):
 
 
 class Defaults(_Part, frozen=True):
-    """What holds for a policy whose entry does not say."""
+    """Default settings of policies whose entry omits them."""
 
     modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes it may be used in")] = None
 
 
 class Index(_Part, frozen=True, kw_only=True):
-    """The list of policies. What is not in it, except the built-in default, cannot be used."""
+    """The list of policies. Only listed policies and the built-in default can be used."""
 
     schema_version: Annotated[
         Literal["reenact.index@1"], Meta(description="which kind of file this is")
@@ -132,11 +132,11 @@ def named_worlds(index: Index | None) -> tuple[str, ...]:
 
 
 def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
-    """The policy of this id, checked against its pin.
+    """Return the policy with this id, checked against its pin.
 
-    The built-in ``default`` holds where the index names no policy of that id, under the modes that
-    the index allows by default. Where there is no index, a policy of X07's folder ``arch/rr`` holds
-    as if it had been imported. Raises :class:`PolicyInvalid` with the place.
+    The built-in ``default`` applies if the index names no policy with that id, in the modes that
+    the index allows by default. Without an index, a policy in X07's folder ``arch/rr`` applies as
+    if it had been imported. Raises :class:`PolicyInvalid` with the location.
     """
     if not _is_id(policy_id):
         raise PolicyInvalid(
@@ -281,7 +281,7 @@ def _pin_findings(
 
 
 def _strays(root: Path, index: Index) -> Iterator[Finding]:
-    """Files that look like part of the set and are used by nobody."""
+    """Report files that look like policies or sanitizers but are not used."""
     folder = root / FOLDER
     named = {entry.path for entry in index.policies}
     named |= {entry.sanitizer.path for entry in index.policies if entry.sanitizer is not None}
@@ -360,8 +360,9 @@ def _index_of(root: Path, policy_id: str | None) -> dict[str, Any]:
 
 
 def _new_entry(root: Path, policy_id: str, ids: list[str]) -> dict[str, Any]:
-    """Where it may be used is for a person to widen: not in production, and not in other modes than
-    the index allows by default."""
+    """Create a restricted entry, which a person can widen: not in production, and only in the
+    default modes.
+    """
     file = policy_file(root, policy_id)
     if file is None:
         raise PolicyInvalid(

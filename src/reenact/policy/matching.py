@@ -39,8 +39,11 @@ _STAR, _DOLLAR = ord("*"), ord("$")  # a number is found in bytes ten times as f
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What does not count. Paths are relative to the request; see :mod:`reenact.policy.matching`
-    and :mod:`reenact.policy.volatile`."""
+    """Parts of a request that do not count.
+
+    Paths are relative to the request. :mod:`reenact.policy.volatile` lists the kinds of volatile
+    values.
+    """
 
     ignore_paths: tuple[str, ...] = ()
     ignore_headers: tuple[str, ...] = ()
@@ -72,14 +75,14 @@ class Comparer:
         return digest_bytes(canonical(self._normal(request, encoded)))
 
     def normal(self, request: dict[str, Any]) -> Any:
-        """What of ``request`` is compared. Shares with it what did not change."""
+        """Return the compared form of ``request``. Unchanged parts are shared with the input."""
         return self._normal(request, canonical(request))
 
     def applied(self, expected: dict[str, Any], observed: dict[str, Any]) -> tuple[str, ...]:
-        """The rules that hid a difference between the two.
+        """Return the rules that hid a difference between the two.
 
         First ``ignore header x-request-id`` and ``ignore query ts``, then ``ignore $.id``, then
-        ``volatile uuids``. What one of them has taken out, a later one cannot hide.
+        ``volatile uuids``. A part that one rule removed cannot be hidden by a later one.
         """
         found: list[str] = []
         left, right = self._redacted(expected), self._redacted(observed)
@@ -114,7 +117,7 @@ class Comparer:
 
 def _stages(rules: Rules) -> tuple[_Stage, ...]:
     stages: list[_Stage] = []
-    # Headers go first: places in a list of headers are then those that a report shows.
+    # Headers are first, so that positions in a list of headers are the ones that a report shows.
     if rules.ignore_headers or rules.ignore_query:
         stages.append(Members(rules.ignore_headers, rules.ignore_query))
     if rules.ignore_paths:
@@ -156,7 +159,7 @@ class _Step(msgspec.Struct, frozen=True):
 
 
 _State = tuple[int, int]
-"""Which path, and how many of its steps have been taken."""
+"""Index of a path, and the number of its matched steps."""
 
 
 class Paths:
@@ -274,10 +277,10 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 class Members:
-    """Takes ignored headers and query parameters out, wherever a request has them.
+    """Remover of ignored headers and query parameters.
 
-    Headers stand under ``headers``, as pairs or as a mapping, and their case does not matter.
-    Parameters stand in the text under ``url`` and under ``query``, as pairs or as a mapping.
+    Headers are under ``headers``, as pairs or as a mapping, and their case does not matter.
+    Parameters are in the text under ``url`` and under ``query``, as pairs or as a mapping.
     """
 
     def __init__(self, headers: Iterable[str], query: Iterable[str]) -> None:

@@ -73,9 +73,9 @@ def _of(words: str, **limits: Any) -> Meta:
 
 
 Mode = Literal["off", "record", "replay", "record_missing", "rewrite"]
-"""What a policy can name."""
+"""Modes that a policy can name."""
 SessionMode = Literal["off", "record", "replay", "record_missing", "rewrite", "update"]
-"""What a session can be in. Where a policy is asked, ``update`` is ``record_missing``."""
+"""Modes of a session. For a policy, ``update`` counts as ``record_missing``."""
 Action = Literal["record", "stub", "re-execute", "pass", "block"]
 Profile = Literal["none", "default", "strict"]
 
@@ -199,7 +199,7 @@ CasePath = Annotated[
 POLICY_SCHEMA = "reenact.policy@1"
 SANITIZER_SCHEMA = "reenact.sanitizer@1"
 
-# Served by this machine and this process: letting them through unrecorded reaches nobody else.
+# Served by this machine and this process, so an unrecorded call reaches no other system.
 _INSIDE = frozenset({"time.now", "random", "env.read", "fs.read", "fs.write"})
 
 
@@ -210,7 +210,7 @@ class _Part(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """How every part of a policy file is written."""
+    """Base class with the encoding rules of policy files."""
 
 
 class Budgets(_Part, frozen=True):
@@ -226,7 +226,7 @@ class Budgets(_Part, frozen=True):
 
 
 class Ignore(_Part, frozen=True):
-    """What does not count when a call is compared with the recorded one."""
+    """Parts of a call that are ignored when it is compared with the recorded one."""
 
     paths: Annotated[tuple[JsonPath, ...], Meta(description="places in the request")] = ()
     headers: Annotated[
@@ -243,7 +243,7 @@ class CapabilityRule(_Part, frozen=True):
 
 
 class NetRules(_Part, frozen=True):
-    """Where the program may connect to, and how. Holds in replay as well."""
+    """Hosts that the program can connect to, and how. Applies in replay as well."""
 
     domains: Annotated[
         tuple[Domain, ...] | None,
@@ -265,8 +265,9 @@ class NetRules(_Part, frozen=True):
 
 
 class Files(_Part, frozen=True):
-    """Which files belong to what is recorded: their digests, and what is written to them. All
-    others are not looked at."""
+    """Files that belong to the recording: their digests, and the content written to them. All other
+    files are ignored.
+    """
 
     roots: Annotated[
         tuple[Place, ...],
@@ -278,7 +279,7 @@ class Files(_Part, frozen=True):
 
 
 class BoundaryRule(_Part, frozen=True, kw_only=True):
-    """What is done with some of the calls. The first rule that fits decides."""
+    """Action for some of the calls. The first matching rule decides."""
 
     capability: Annotated[Glob, Meta(description="capabilities it is about")] = "*"
     operation: Annotated[Glob, Meta(description="operations it is about")] = "*"
@@ -286,7 +287,7 @@ class BoundaryRule(_Part, frozen=True, kw_only=True):
 
 
 class Policy(_Part, frozen=True, kw_only=True):
-    """What a program may do, and how its calls are recorded, compared and redacted."""
+    """Permissions of a program, and how its calls are recorded, compared and redacted."""
 
     schema_version: Annotated[
         Literal["reenact.policy@1"], Meta(description="which kind of file this is")
@@ -346,7 +347,9 @@ class Policy(_Part, frozen=True, kw_only=True):
     ] = False
 
     def action_for(self, capability: str, operation: str) -> Action:
-        """What is done with a call: the first rule that fits, else as clock and rng say."""
+        """Return the action for a call: the first matching rule, otherwise the clock and rng
+        settings.
+        """
         for rule in self.boundaries:
             if fnmatchcase(capability, rule.capability) and fnmatchcase(operation, rule.operation):
                 return rule.action
@@ -357,13 +360,13 @@ class Policy(_Part, frozen=True, kw_only=True):
         return "record"
 
     def to_json(self) -> dict[str, Any]:
-        """The shortest file that says the same."""
+        """Return the shortest equivalent file."""
         said: dict[str, Any] = msgspec.to_builtins(self)
         return {"schemaVersion": self.schema_version, **said}
 
 
 DEFAULT = Policy(id="default")
-"""Holds where there is no policy: the built-in capabilities are allowed, all others denied."""
+"""Policy without a policy file: the built-in capabilities are allowed, all others are denied."""
 
 
 class RedactorArguments(TypedDict):
@@ -378,7 +381,7 @@ class RedactorArguments(TypedDict):
 
 
 class Sanitizer(_Part, frozen=True, kw_only=True):
-    """Which values are secret. Holds names only: a secret never stands in this file."""
+    """Secret values, listed by name only. This file never contains a secret."""
 
     schema_version: Annotated[
         Literal["reenact.sanitizer@1"], Meta(description="which kind of file this is")
@@ -401,10 +404,11 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
     ] = None
 
     def arguments(self, environ: Mapping[str, str]) -> RedactorArguments:
-        """What a redactor needs, with the values of the named variables looked up in ``environ``.
+        """Return the arguments of a redactor, with the values of the named variables from
+        ``environ``.
 
         A variable that is not set adds nothing. Without its salt a secret gets the constant
-        placeholder, which gives away less than a pseudonym.
+        placeholder, which reveals less than a pseudonym.
         """
         salt = environ.get(self.salt_env, "") if self.salt_env else ""
         return {
@@ -451,8 +455,8 @@ class Pinned(msgspec.Struct, frozen=True):
 
 
 def stays_inside(capability: str) -> bool:
-    """Whether such a call may pass unrecorded without reaching anything outside this machine.
+    """Return whether a call can pass unrecorded without reaching anything outside this machine.
 
-    False for every capability that is not known to: what a program registers may do anything.
+    False for every unknown capability, because a capability of a program can do anything.
     """
     return capability in _INSIDE

@@ -1,4 +1,4 @@
-"""The name that somebody may have meant."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["did_you_mean", "nearest"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` that looks most like ``name``, whatever its case; None if none does."""
+    """Return the most similar of the ``known`` names, ignoring case; None if none is similar."""
     from difflib import get_close_matches  # most programs make no mistakes
 
     spelled = {one.lower(): one for one in known}

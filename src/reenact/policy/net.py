@@ -1,4 +1,6 @@
-"""Where a program may connect to. Hosts and methods are all an error names: a URL holds secrets."""
+"""Network rules: the hosts a program can connect to. Errors only name host and method, because a
+URL contains secrets.
+"""
 
 from __future__ import annotations
 
@@ -136,14 +138,14 @@ def address_refusal(rules: NetRules, ip: str) -> PolicyRefused | None:
 
 
 def _called(address: _Address) -> str | None:
-    """What kind of not public address it is."""
+    """Return the kind of a non-public address."""
     for network, called in _CLOSED:
         if address.version == network.version and address in network:
             return called
     inside = _inside(address)
     if inside is not None:
         return _called(inside)
-    # What the standard library knows besides: documentation, discard-only, later registrations.
+    # Further ranges of the standard library: documentation, discard-only, later registrations.
     return None if address.is_global else "not public"
 
 

@@ -68,16 +68,17 @@ def find_root(start: Path, environ: Mapping[str, str]) -> Path:
 
 
 def has_policies(root: Path) -> bool:
-    """An index that was deleted must not free the policies beside it from their pins."""
+    """Return whether there are policies. Deleting the index must not unpin the policies next to it."""
     folder = root / FOLDER
     return any((folder / name).exists() for name in (INDEX, "policies"))
 
 
 def world(environ: Mapping[str, str], under_pytest: bool, known: Iterable[str] = ()) -> str:
-    """``REENACT_WORLD``, else ``ci`` when ``CI`` is set, else ``test`` under pytest, else ``local``.
+    """Return ``REENACT_WORLD``, else ``ci`` if ``CI`` is set, else ``test`` under pytest, else
+    ``local``.
 
-    ``known`` are the worlds that the index names besides ours. Nothing but the variable leads to
-    ``production``. Raises :class:`UsageError` for a world that nobody knows.
+    ``known`` are further worlds of the index. Only the variable leads to ``production``. Raises
+    :class:`UsageError` for an unknown world.
     """
     said = environ.get("REENACT_WORLD", "")
     if said:
@@ -96,13 +97,14 @@ def world(environ: Mapping[str, str], under_pytest: bool, known: Iterable[str] =
 def cassette_path(
     root: Path, name: str, *, fixture_root: str | Path | None = None, writing: bool
 ) -> Path:
-    """Where the cassette ``name`` lies: a tape below the root's cassettes, or the fixture's ``rr``.
+    """Return the path of the cassette ``name``: a tape below the root's cassettes, or the fixture's
+    ``rr``.
 
-    A name without ``.jsonl`` gets it; one that ends in ``.rrbin`` is read from the tape that ``reenact
-    import`` made of that file. ``fixture_root`` as for :func:`fixture_folder`; what is read
-    lies in its ``rr``, or in itself when it has no such folder, and what is written always in ``rr``.
-    Nothing is created. Raises :class:`PathRefused` with the reason. What a name leads to is looked
-    up now; somebody who can replace folders later can lead it elsewhere.
+    ``.jsonl`` is added to a name without it. A name that ends in ``.rrbin`` is read from the tape
+    that ``reenact import`` created from that file. :func:`fixture_folder` describes
+    ``fixture_root``: cassettes are read from its ``rr``, or from itself if it has no such folder,
+    and always written to ``rr``. Nothing is created. Raises :class:`PathRefused` with the reason.
+    The path is resolved now; a user who can replace folders later can redirect it.
     """
     file = name if name.endswith(_TAPE) else f"{name}{_TAPE}"
     if name.endswith(_RRBIN):
@@ -168,10 +170,10 @@ def _inside(path: Path, base: Path, top: Path, name: str) -> Path:
 
 
 def fixture_folder(base: Path, fixture_root: str | Path) -> Path:
-    """The folder of fixtures that ``fixture_root`` names, below ``base`` unless it is absolute.
+    """Return the fixture folder that ``fixture_root`` names, below ``base`` unless it is absolute.
 
-    It need not be there. Raises :class:`PathRefused` for one that leads out of ``base``, for
-    ``base`` itself and what is above it, and for what is no folder.
+    It can be missing. Raises :class:`PathRefused` if it leads out of ``base``, is ``base`` itself
+    or above it, or is not a folder.
     """
     top = base / fixture_root
     reason = _unfit(base, str(fixture_root), top)
@@ -186,7 +188,9 @@ def fixture_folder(base: Path, fixture_root: str | Path) -> Path:
 
 
 def _unfit(base: Path, said: str, top: Path) -> str | None:
-    """An absolute one may be anywhere: a test that makes its fixtures knows where."""
+    """Return why a fixture root is invalid. An absolute path is allowed anywhere, for tests that
+    create their fixtures.
+    """
     if "\0" in said:
         return "it has a NUL"
     if not said.startswith("/"):
@@ -224,7 +228,7 @@ LONGEST: Final = 1_000
 """Bytes of a whole path. File systems end at 1,024 or 4,096, folders above it included."""
 
 LONGEST_SEGMENT: Final = 200
-"""Bytes of one segment. File systems end at 255, and files beside a cassette have longer names."""
+"""Bytes of one segment. File systems allow 255, and files next to a cassette have longer names."""
 
 _OURS = (".reenact", ".x07_")
 _DRIVE = late(r"[A-Za-z]:")

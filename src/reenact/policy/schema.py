@@ -34,7 +34,7 @@ def _text(name: str, kind: type[msgspec.Struct]) -> str:
     made = msgspec.json.schema(kind)
     parts = {title: _tidy(part) for title, part in made["$defs"].items()}
     whole = parts.pop(kind.__name__)
-    # The reader asks for it before it looks at anything else.
+    # The reader checks it before anything else.
     version = next(iter(whole["properties"]))
     whole["required"] = [version, *whole.get("required", [])]
     whole["title"] = f"{name.capitalize()} file of Reenact"

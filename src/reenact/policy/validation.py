@@ -1,4 +1,6 @@
-"""What a policy must not say, although every field by itself is well-formed."""
+"""Validation of a policy beyond its types: contradictions with itself, its index entry or its
+sanitizer.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ def policy_findings(
     has_sanitizer: bool,
     modes: tuple[Mode, ...] | None,
 ) -> list[Finding]:
-    """Where the policy contradicts itself, its index entry or its sanitizer.
+    """Return the contradictions of a policy with itself, its index entry or its sanitizer.
 
-    ``sanitizer`` is the file that the entry names, None when there is none or it cannot be read;
-    ``has_sanitizer`` tells the two apart.
+    ``sanitizer`` is the file that the entry names, None if there is none or it cannot be read;
+    ``has_sanitizer`` distinguishes the two.
     """
     return [
         *_identity(policy, file, listed_as),

@@ -1,12 +1,12 @@
-"""What changes from run to run by its nature: timestamps, uuids, durations, pytest's folders.
+"""Volatile values that change in every run: timestamps, uuids, durations, pytest's folders.
 
-A policy names the kinds that do not count; they are then replaced by constants before two requests
-are compared. Texts are searched wherever they stand, JSON inside a string included; numbers count
-only under a name that says what they are (``tookMs``, ``startedAt``, ``ts``).
+A policy names the kinds that do not count. They are replaced with constants before two requests are
+compared. Texts are searched everywhere, including JSON inside a string. Numbers only count under a
+descriptive name (``tookMs``, ``startedAt``, ``ts``).
 
-A date without a time is no timestamp: versions and model names contain dates. A uuid has its
-dashes: 32 hex digits alone may be the digest of something that matters. A folder that pytest has
-made for a test (``tmp_path``) has the number of the run in its name, and its own.
+A date without a time is not a timestamp, because versions and model names contain dates. A uuid has
+dashes, because 32 hex digits alone can be a significant digest. A folder that pytest created for a
+test (``tmp_path``) has the number of the run in its name, and its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from reenact.policy.redaction.structure import like
 __all__ = ["KINDS", "Taken", "Volatile", "settles"]
 
 Taken = list[tuple[str, Path, bytes]]
-"""What was taken out of a value: the rule, the place, and the canonical form of what stood there."""
+"""Removed parts of a value: the rule, the location, and the canonical form of the original."""
 
 _COLON = r"(?::|%3[Aa])"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -37,8 +37,8 @@ _RFC_2822 = (
 )
 _UNIT = r"(?:ns|us|µs|μs|ms|s|secs?|(?:(?:nano|micro|milli)?seconds?))"
 
-# What no match is without, and the pattern. A pattern begins with what it consumes and looks back
-# after that, because the engine can then skip to where a match may begin.
+# A required text of each match, and the pattern. A pattern begins with consumed characters and
+# looks back afterwards, so that the engine can skip to the next possible match.
 _TIMESTAMPS = (
     (
         "-",
@@ -123,9 +123,9 @@ KINDS = tuple(kind.name for kind in _KINDS)
 
 
 class Volatile:
-    """Replaces what is volatile. The order of ``names`` does not matter.
+    """Replacement of volatile values. The order of ``names`` does not matter.
 
-    Raises :class:`PolicyInvalid` for a kind that there is not.
+    Raises :class:`PolicyInvalid` for an unknown kind.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -140,7 +140,7 @@ class BufferedSink:
         return self.append_copy(event, ())
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
-        """See :class:`reenact.store.sink.CopySink`. There is no seal, so ``received`` is dropped."""
+        """Append a copied event. Values are never sealed here, so ``received`` is dropped."""
         directory = self._directory
         if directory is not None:
             return directory.append(event)
@@ -168,8 +168,10 @@ class BufferedSink:
             return seq
 
     def move_to_disk(self) -> None:
-        """Become a capture directory, because another process is about to join. Where that is
-        impossible, nothing more is recorded, and :meth:`finalize` raises the reason."""
+        """Become a capture directory, because another process is about to join.
+
+        If that is impossible, nothing more is recorded, and :meth:`finalize` raises the reason.
+        """
         with self._lock:
             is_here = self._directory is None and self._failure is None
             if is_here and not self._is_over and self._seed is not None:
@@ -216,7 +218,9 @@ class BufferedSink:
         )
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        """See :class:`reenact.store.sink.Sink`. Nothing in memory survives a kill."""
+        """Open a note in the directory. A recording in memory has none, because it does not survive
+        a kill.
+        """
         directory = self._directory
         return None if directory is None else directory.begin(event, position)
 
@@ -266,12 +270,11 @@ class BufferedSink:
         return sums
 
     def leave(self) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
         if self._directory is not None:
             self._directory.leave()
 
     def discard(self) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
+        """Discard the recording, in memory or on disk."""
         with self._lock:
             if self._directory is not None:
                 self._directory.discard()

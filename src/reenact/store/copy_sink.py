@@ -28,12 +28,12 @@ __all__ = [
 
 
 class Copier:
-    """Writes events of an old recording into a new sink, in the order in which they are used.
+    """Writer of events of an old recording into a new sink, in the order in which they are used.
 
-    The sink has been started, with a redactor of the old recording's profile. Sealed values are
-    opened with ``seal`` and handed over to be sealed again; they never become part of a payload.
-    Costs 8 bytes per event of the old recording. Not thread-safe, and ``source`` is read from
-    whatever thread calls: give it a reader of its own (``source.reopen()``) and hold a lock.
+    The sink has been started with a redactor of the old recording's profile. Sealed values are
+    opened with ``seal`` and passed on to be sealed again; they never become part of a payload. It
+    uses 8 bytes per event of the old recording. Not thread-safe: give it its own reader
+    (``source.reopen()``) and hold a lock.
     """
 
     def __init__(self, source: SeekableSource, sink: CopySink, seal: Seal | None = None) -> None:
@@ -48,13 +48,14 @@ class Copier:
             sink.flag(Flag.APPROXIMATE)
 
     def copy(self, seq: int, fields: Data | None = None) -> int:
-        """Append event ``seq`` of the old recording and return its new seq, 0 as the sink does.
+        """Append event ``seq`` of the old recording and return its new seq, or 0 if the sink
+        refused it.
 
-        Type, time, lane, unknown fields and data stay, but for ``fields`` of the data, of which
-        None takes one away. ``parent`` becomes the new seq of the
-        enclosing event if that has been copied, else it is dropped. Raises :class:`UsageError` for
-        the second copy of an event, :class:`LookupError` for one that there is not, and
-        :class:`RecordingDamaged` when the old recording cannot be read any more.
+        Type, time, lane, unknown fields and data stay unchanged, except for ``fields`` of the data;
+        None removes a field. ``parent`` becomes the new seq of the enclosing event if it has been
+        copied, otherwise it is dropped. Raises :class:`UsageError` for the second copy of an event,
+        :class:`LookupError` for a missing event, and :class:`RecordingDamaged` if the old recording
+        cannot be read any more.
         """
         if self.copied(seq) is not None:
             raise _twice(seq)
@@ -90,9 +91,9 @@ class Copier:
     def rest(
         self, wanted: Callable[[int], bool] = lambda _: True, fields: Data | None = None
     ) -> int:
-        """Copy every event that is ``wanted`` and has not been copied, in order. Returns how many.
+        """Copy every remaining event that is ``wanted``, in order, and return their number.
 
-        Ends at the first one that the sink does not take: it has said why.
+        Stops at the first event that the sink refuses. The sink has already reported the reason.
         """
         count = 0
         for seq in range(1, len(self._new)):
@@ -130,16 +131,16 @@ def _twice(seq: int) -> UsageError:
 
 
 class LateSink:
-    """Adds what is missing to a recording, and does not touch it when nothing is.
+    """Sink that adds missing events to a recording, and leaves it untouched if there are none.
 
-    ``sink`` has not been started; where there is a ``source`` (the old recording), it replaces
-    that and redacts with its profile. Until the first new event, :meth:`copy` only remembers. What
-    has not been used is copied at the end, with ``rest_fields`` of its data changed, if it
-    ``is_kept``.
-    Then the sink is started, the remembered events are copied, and everything goes there directly.
-    The old recording stays as it is until a new one is complete. Otherwise the contract is that of
-    :class:`reenact.store.sink.Sink`; that the place cannot be written may turn out late, and then
-    it is a warning, and an error of :meth:`finalize`.
+    ``sink`` has not been started. If there is a ``source`` (the old recording), the sink replaces
+    it and redacts with its profile. Until the first new event, :meth:`copy` only remembers events.
+    The first new event starts the sink and copies the remembered events; later events are written
+    directly. Unused events are copied at the end if they ``is_kept``, with ``rest_fields`` of their
+    data changed. The old recording stays unchanged until the new one is complete.
+
+    The contract of :class:`reenact.store.sink.Sink` applies with one exception: an unwritable path
+    can be detected late. It is then a warning, and an error of :meth:`finalize`.
     """
 
     def __init__(
@@ -174,9 +175,9 @@ class LateSink:
         self._lock = threading.Lock()
 
     def start(self, seed: Seed) -> None:
-        """Start at once where there is no old recording, else keep ``seed`` for later.
+        """Start immediately without an old recording, otherwise store ``seed`` for later.
 
-        It gets the redaction profile of the old recording.
+        The new recording uses the redaction profile of the old one.
         """
         if self._seed is not None:
             raise UsageError("this sink has been started already")
@@ -191,11 +192,11 @@ class LateSink:
         watch_forks(self)
 
     def copy(self, seq: int, fields: Data | None = None) -> int:
-        """Event ``seq`` of the old recording was used now. Returns the seq it has in the new one.
+        """Copy event ``seq`` of the old recording, which was used now, and return its new seq.
 
-        ``fields`` of its data are changed, as :meth:`Copier.copy` does it. Raises
-        :class:`UsageError` the second time and :class:`LookupError` for an event that there is
-        not. In a forked child nothing happens: its parent copies whatever it has not used.
+        ``fields`` of its data are changed as in :meth:`Copier.copy`. Raises :class:`UsageError` the
+        second time and :class:`LookupError` for a missing event. In a forked child nothing happens,
+        because the parent copies all unused events.
         """
         with self._lock:
             if not self._use(seq):
@@ -258,14 +259,14 @@ class LateSink:
         return self._sink.append(event)
 
     def flag(self, flag: Flag) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
+        """Set a flag of the manifest, now or when the sink is started."""
         with self._lock:
             self._flags.add(flag)
             if self._writing:
                 self._sink.flag(flag)
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        """See :class:`reenact.store.sink.Sink`. A call that is under way is something new."""
+        """Open a note for a call in progress, which counts as a new event."""
         if self._writing or self._begin():
             return self._sink.begin(event, position)
         return None
@@ -385,7 +386,9 @@ class LateSink:
         self._sink.leave()
 
     def after_fork(self) -> None:
-        """In a forked child: the sink knows what to do, once it has been started."""
+        """Mark this process as a forked child. The sink handles the fork itself once it has been
+        started.
+        """
         if self._manifest is None and not self._discarded:
             self._forked = True
             self._lock = threading.Lock()
@@ -411,11 +414,12 @@ class LateSink:
 
 
 class BranchSink:
-    """Takes events of ``source`` and new ones. The contract is that of
-    :class:`reenact.store.sink.Sink`.
+    """Sink for a fork: copies the events of ``source`` before a point, then takes used and new
+    ones.
 
-    ``source`` is a reader of its own, which the caller closes. Events before ``cut`` are copied at
-    once, as they are; ``cut`` is 0 in a process that joins a recording where that has been done.
+    ``source`` is a separate reader, which the caller closes. Events before ``cut`` are copied
+    unchanged at the start. ``cut`` is 0 in a process that joins a recording in which this has been
+    done.
     """
 
     def __init__(
@@ -436,16 +440,18 @@ class BranchSink:
             copier.copy(seq)
 
     def copy(self, seq: int, fields: Data | None = None) -> int:
-        """Append event ``seq`` of ``source``, which was used after the point: see
-        :meth:`Copier.copy`. What a tool did inside stays behind."""
+        """Append event ``seq`` of ``source``, which was used after the fork point.
+
+        Inner events of a tool are left out. :meth:`Copier.copy` describes ``fields``.
+        """
         assert self._copier is not None
         return self._copier.copy(seq, {**(fields or {}), "inner": None})
 
     def leave_out(self, seq: int) -> None:
-        """What is not copied is not there."""
+        """Do nothing: an event that is not copied is left out."""
 
     def note(self, event: Draft) -> int:
-        """See :class:`reenact.store.copy_sink.LateSink`: here there is always something new."""
+        """Append the event, because a fork always has new events."""
         return self._sink.append(event)
 
     def append(self, event: Draft) -> int:
@@ -453,11 +459,10 @@ class BranchSink:
         return self._sink.append(event)
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        """See :class:`reenact.store.sink.Sink`."""
+        """Open a note for a call in progress."""
         return self._sink.begin(event, position)
 
     def flag(self, flag: Flag) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
         self._sink.flag(flag)
 
     def after_fork(self) -> None:
@@ -467,13 +472,10 @@ class BranchSink:
             self._copier = Copier(self._source, self._sink, self._seal)
 
     def finalize(self, status: Status = "ok", error: str | None = None) -> Manifest:
-        """See :class:`reenact.store.sink.Sink`."""
         return self._sink.finalize(status, error)
 
     def leave(self) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
         self._sink.leave()
 
     def discard(self) -> None:
-        """See :class:`reenact.store.sink.Sink`."""
         self._sink.discard()

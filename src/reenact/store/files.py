@@ -61,7 +61,7 @@ def is_held_descriptor(fd: int) -> bool:
 
 
 def held_descriptors(low: int, high: int) -> list[int]:
-    """Those of ours from ``low`` to before ``high``, in order."""
+    """Return the held descriptors from ``low`` up to but excluding ``high``, in order."""
     return sorted(fd for fd in _held if low <= fd < high)
 
 
@@ -193,10 +193,10 @@ def claim(fd: int) -> bool:
 
 
 def create_claimed(path: Path) -> int:
-    """Create a file that must not exist, open for appending, with its lock taken.
+    """Create a file that must not exist, open it for appending and lock it.
 
-    The file is ours by its creation, so the lock is waited for: all that can hold it is somebody
-    who just asks whether it is held.
+    The call waits for the lock: only a process that tests for the lock can hold it, and only
+    briefly.
     """
     fd = os.open(path, _CREATE, PRIVATE_FILE)
     fcntl.flock(fd, fcntl.LOCK_EX)

@@ -29,7 +29,7 @@ _START = 1_700_000_000_000
 
 
 def memory_seed(profile: Profile = "none") -> Seed:
-    """What to start a :class:`MemorySink` with: always the same, nothing of the machine in it."""
+    """Return a constant seed for a :class:`MemorySink`, without properties of the machine."""
     return Seed(
         version=1,
         format=FORMAT,
@@ -63,11 +63,12 @@ def _draft(ts: int, kind: str, data: Data, lane: str = ROOT_LANE) -> Draft:
 
 
 class MemorySink:
-    """Keeps a recording in memory. See :class:`reenact.store.sink.Sink` for the contract.
+    """Sink that stores a recording in memory.
 
-    Redacts, seals and adds up as a capture directory does; the time of completion is that of the
-    latest event. With ``fail_after`` every append behind that many fails, as on a full disk. With a
-    ``failure``, which the caller has reported, it keeps nothing, and its manifest says so.
+    It redacts, seals and computes checksums like a capture directory. The completion time is the
+    time of the latest event. With ``fail_after``, every append after that number fails, as on a
+    full disk. With a ``failure``, which the caller has reported, it stores nothing and its manifest
+    states the failure.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class MemorySink:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What has been appended so far."""
+        """Events that have been appended so far."""
         return tuple(self._events)
 
     def source(self) -> MemorySource:
@@ -116,7 +117,7 @@ class MemorySink:
         return self.append_copy(event, ())
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
-        """See :class:`reenact.store.sink.CopySink`."""
+        """Append a copied event and seal ``received``."""
         seed = self._seed
         if seed is None:
             raise UsageError("start the sink before appending to it")

@@ -36,7 +36,7 @@ from reenact.store.verify import Report, verify
 __all__ = ["MOST", "pack", "pack_contents", "packed_members", "unpack"]
 
 MOST = 16 << 30
-"""How many bytes ``unpack`` writes unless it is told otherwise."""
+"""Default limit of the bytes that ``unpack`` writes."""
 
 _TAPE = "tape.jsonl"
 _ALLOWED = frozenset({MANIFEST, EVENTS, SIGNATURE, _TAPE, f"{_TAPE}.sig"})
@@ -198,8 +198,9 @@ def packed_members(file: IO[bytes]) -> Iterator[tuple[tarfile.TarInfo, Iterator[
     """Yield the members of a packed recording, each with its content in pieces.
 
     Small extension headers, for example with times, are skipped. Large ones are yielded as members,
-    which the caller refuses: :mod:`tarfile` would read them into memory whatever their size. Raises
-    :class:`tarfile.TarError`, :class:`EOFError` and the errors of gzip and xz for damaged data.
+    which the caller refuses, because :mod:`tarfile` would read them into memory independent of
+    their size. Raises :class:`tarfile.TarError`, :class:`EOFError` and the errors of gzip and xz
+    for damaged data.
     """
     is_gzip = file.read(len(_GZIP)) == _GZIP
     file.seek(0)

@@ -99,10 +99,11 @@ def _no_manifest(folder: Path) -> RecordingError:
 def follow(
     folder: Path, *, pause: Callable[[float], None] = pause, patience: int | None = None
 ) -> Generator[Event, None, None]:
-    """Every event, those to come too, until the recording is finished or its writer is gone.
+    """Yield every event, including future ones, until the recording is finished or its writer
+    ended.
 
-    Events of other processes come with their segment's own numbers; finalising renumbers them.
-    ``patience`` ends the wait after so many looks that found nothing.
+    Events of other processes have the numbers of their segment; finalising renumbers them.
+    ``patience`` limits the number of consecutive polls without a new event.
     """
     if (folder / MANIFEST).exists() or not folder.is_dir():
         with open_recording(folder) as source:
@@ -133,7 +134,9 @@ def follow(
 
 
 def _unseen(folder: Path, seen: Counter[str]) -> Iterator[Event]:
-    """What was written and merged between two looks. The order inside a lane never changes."""
+    """Yield events that were written and merged between two polls. The order in a lane never
+    changes.
+    """
     passed: Counter[str] = Counter()
     with open_recording(folder) as source:
         for event in source:

@@ -98,7 +98,7 @@ def _untyped(event: Payload | str, data: Data | None) -> tuple[str, Data]:
 
 
 def _operation(data: Data) -> str:
-    """What an event is about, as far as its minimum fields tell."""
+    """Return the name of the operation, taken from the minimum fields of an event."""
     names = ("source", "provider", "model", "name", "type", "op")
     return "/".join(str(data[name]) for name in names if isinstance(data.get(name), str))
 
@@ -165,7 +165,7 @@ def make_seed(
     mode: Literal["capture", "replay"] = "capture",
     capability_set: str | None = None,
 ) -> Seed:
-    """What a recording that starts now knows about itself."""
+    """Return the seed of a recording that starts now."""
     return Seed(
         version=1,
         format=FORMAT,

@@ -1,8 +1,7 @@
-"""Closing a recording that its writer never closed.
+"""Recovery of a recording that its writer never closed.
 
-Every whole line stays as it is, and calls whose answer was still coming are added as far as it had
-come. What a kill tore goes to ``torn/`` (for a tape: ``NAME.torn``), and the report says what was
-cut.
+Every complete line stays unchanged. Calls whose result was incomplete are added as far as it had
+arrived. Torn bytes are moved to ``torn/`` (for a tape: ``NAME.torn``), and the report lists them.
 """
 
 from __future__ import annotations
@@ -72,8 +71,11 @@ __all__ = ["Recovery", "recover"]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What recovery did. ``cut`` lists what was set aside, in words; ``unfinished`` is how many
-    calls were added whose answer was still coming."""
+    """Result of a recovery.
+
+    ``cut`` describes the bytes that were set aside. ``unfinished`` is the number of added calls
+    whose result was incomplete.
+    """
 
     manifest: Manifest
     cut: tuple[str, ...] = ()
@@ -149,9 +151,9 @@ def _mend_logs(folder: Path, seed: Seed, cut_damage: bool) -> tuple[list[str], i
 
 
 def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
-    """How many bytes of a log are good events, looked at as strictly as ``verify`` does.
+    """Return the number of bytes with valid events, checked as strictly as by ``verify``.
 
-    A bad line is the end that was asked for, or else an error.
+    An invalid line is an error unless ``cut_damage`` is set, which ends the log there.
     """
     seq = 0
     try:
@@ -178,7 +180,7 @@ def _check_whole(lines: Lines, found: Envelope, seed: Seed) -> None:
 
 
 def _seed(folder: Path) -> Seed:
-    """What was known at the start. The events know best whose they are."""
+    """Return the seed from the start of the recording, with the ids that the events contain."""
     begun = read_open(folder)
     log = folder / EVENTS if (folder / EVENTS).exists() else folder / MERGED
     first = next(whole_lines(log), None)

@@ -16,10 +16,12 @@ __all__ = ["Prepared", "prepare"]
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """``payload`` is safe to write. ``varies``: it says which parts of it do not count when runs
-    are compared. ``received`` are the redacted values
-    the program got, which a replay needs; they may only be written sealed. ``warning`` is for the
-    person at the screen."""
+    """A redacted event that is safe to write.
+
+    ``varies``: the payload has parts that do not count when runs are compared. ``received`` are
+    redacted values that the program received and a replay needs; they can only be written sealed.
+    ``warning`` is a message for the user.
+    """
 
     payload: bytes
     varies: bool = False
@@ -29,7 +31,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
-# Which part of an event the program received from the world. The rest is what it sent.
+# Parts of an event that the program received. The other parts are what it sent.
 _RECEIVED = {
     "llm_response": ("$",),
     "tool_result": ("$",),
@@ -50,7 +52,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
     if "rawHash" in data and any(_is_in(mark.path, "$.request") for mark in redacted.marks):
-        # It is a digest of what was sent, and somebody could try which secret it is of.
+        # A digest of the sent value would allow guessing the secret.
         data = {name: item for name, item in data.items() if name != "rawHash"}
     if received:
         # A recording that is redacted again has marks of its own already.
@@ -65,8 +67,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
 
 
 def _hashed_anew(data: Data, marks: tuple[Mark, ...]) -> Data:
-    """``data`` with the hash of the value that is written: that of a short secret would give it
-    away."""
+    """Replace the hash of a redacted value, because the hash of a short secret would reveal it."""
     name = "response" if "response" in data else "value"
     if "valueHash" not in data or not any(_is_in(mark.path, f"$.{name}") for mark in marks):
         return data

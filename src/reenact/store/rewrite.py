@@ -51,7 +51,7 @@ _STATUS: dict[str, Status] = {"ok": "ok", "error": "error", "recovered": "recove
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a further redaction took out: how often each rule fired, and in which events."""
+    """Result of a further redaction: the count per rule, and the paths per event."""
 
     manifest: Manifest
     by_rule: dict[str, int]
@@ -150,10 +150,11 @@ def _write(
         sink.flag(Flag.APPROXIMATE)
     for draft in drafts:
         if not sink.append(draft):
-            break  # the sink has said why, and keeps it as its error
+            break  # the sink has reported the reason and stores it as its error
     final = _STATUS.get(status, "ok")
     manifest = sink.finalize(final, error)
-    if manifest.status != final:  # a program goes on without its recording; a copy is no copy
+    # a program continues without its recording, but an incomplete copy is an error
+    if manifest.status != final:
         raise SinkUnwritable(
             f"the copy is not whole: {manifest.error}",
             hint="make room, remove the half-written copy and try again",

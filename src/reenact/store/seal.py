@@ -57,7 +57,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def key_path(environ: Mapping[str, str]) -> Path:
-    """Where the key of this user is kept. An empty variable counts as unset; ``~`` is HOME's."""
+    """Return the path of the user's key. An empty variable counts as unset; ``~`` is HOME."""
     own = environ.get("REENACT_CONFIG_DIR")
     if own:
         return Path(own) / _FILE
@@ -69,10 +69,10 @@ def key_path(environ: Mapping[str, str]) -> Path:
 
 
 def load_key(path: Path) -> bytes | None:
-    """The key at ``path``, or None when there is no file.
+    """Return the key at ``path``, or None if the file is missing.
 
-    Raises :class:`UsageError` when others may read the file, when it is not a key, or when it
-    cannot be read.
+    Raises :class:`UsageError` if other users can read the file, if it is not a key, or if it cannot
+    be read.
     """
     try:
         with open(path, "rb") as file:
@@ -102,11 +102,12 @@ def load_key(path: Path) -> bytes | None:
 
 
 def make_key(path: Path) -> bytes:
-    """The key at ``path``, made now if there is none. Processes that race agree on one key.
+    """Return the key at ``path`` and create it if it is missing. Racing processes get the same key.
 
-    The key is written and synced beside and then *linked* to its name, which fails when the name
-    is taken: no process ever sees half a key, and the first link wins. The file is 0600, folders
-    that have to be made are 0700. Raises :class:`SinkUnwritable`, and what :func:`load_key` raises.
+    The key is written to a temporary file, synced and then *linked* to its name, which fails if the
+    name exists. No process therefore reads half a key, and the first link wins. The file has mode
+    0600, new folders have mode 0700. Raises :class:`SinkUnwritable` and the errors of
+    :func:`load_key`.
     """
     known = load_key(path)
     if known is not None:
@@ -171,10 +172,10 @@ def _create(path: Path, key: bytes) -> None:
 
 
 class Seal:
-    """Closes and opens boxes with one key. ``key_id`` tells keys apart and is safe to write.
+    """Encryption of values with one key. ``key_id`` distinguishes keys and is safe to write.
 
     Raises :class:`ExtraMissing` without the package ``cryptography`` and :class:`UsageError` for a
-    key of another length.
+    key of the wrong length.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -193,7 +194,7 @@ class Seal:
         return {"nonce": _text(nonce), "box": _text(box)}
 
     def open(self, box: Mapping[str, str], context: bytes) -> bytes:
-        """What is in the box. Raises :class:`RecordingDamaged` when it is not what was closed."""
+        """Return the decrypted value. Raises :class:`RecordingDamaged` if it was modified."""
         from cryptography.exceptions import InvalidTag
 
         try:

@@ -1,4 +1,4 @@
-"""Ed25519 over the manifest: a hash alone proves nothing against somebody who can edit.
+"""Ed25519 signatures over the manifest, because a hash alone does not detect a deliberate edit.
 
 The manifest states the hash of the events, and the events state the digests of the blobs, so one
 signature covers everything that a replay serves. It does not cover ``sealed`` and ``torn/``.
@@ -41,14 +41,14 @@ build_decoders(_Signature)
 
 
 def signature_path(recording: Path) -> Path:
-    """Where the signature of a recording lies."""
+    """Return the path of a recording's signature."""
     if recording.is_dir():
         return recording / SIGNATURE
     return recording.with_name(f"{recording.name}.sig")
 
 
 def new_key(path: Path) -> Path:
-    """Make a signing key at ``path`` (readable by its owner only) and its public half beside it."""
+    """Create a signing key at ``path``, readable by its owner only, and its public key next to it."""
     keys, serial = _crypto()
     key = keys.Ed25519PrivateKey.generate()
     public = path.with_name(f"{path.name}.pub")

@@ -1,4 +1,4 @@
-"""What a writer of recordings looks like, and the part that all of them share."""
+"""The sink protocol for writers of recordings, and the part that all sinks share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Status = Literal["ok", "error", "recovered"]
 
 
 class Sink(Protocol):
-    """Where a recording goes. Thread-safe; one sink is one recording."""
+    """Target of a recording. Thread-safe; one sink writes one recording."""
 
     def start(self, seed: Seed) -> None:
         """Claim the place. Everything that can be refused is refused here, before a program runs."""
@@ -46,10 +46,10 @@ class Sink(Protocol):
         """
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        """Note that a call is under way at ``position`` of its lane whose answer comes in pieces;
-        ``event`` is what is known of the one that will be appended when it completes.
+        """Open a note for a call at ``position`` of its lane whose result arrives in pieces.
 
-        What is added to the note survives a kill. None where there is nothing to survive.
+        ``event`` contains the known part of the event that is appended when the call completes.
+        Data that is added to the note survives a kill. Returns None if the sink has no journal.
         """
 
     def flag(self, flag: Flag) -> None:
@@ -84,7 +84,7 @@ class CopySink(Sink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a sink writes. Every seam is here, so that tests need no patching."""
+    """Settings and dependencies of a sink. Tests pass fakes here."""
 
     redactor: Redactor = field(default_factory=Redactor)
     seal: Seal | None = None
@@ -97,21 +97,22 @@ class Options:
 
 
 def values_to_seal(prepared: Prepared, received: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """What to seal with an event that has been redacted before, and perhaps again now.
+    """Return the values to seal with an event that was redacted before, and possibly again now.
 
-    Where both took something out of one leaf, the earlier mark has the whole of it.
+    If both redactions changed the same leaf, the earlier mark has its complete value.
     """
-    if prepared.warning:  # nothing of the event is written, so there is no place for a value
+    # nothing of the event is written, so a sealed value would have no location
+    if prepared.warning:
         return ()
     known = {mark.path for mark in received}
     return (*received, *(mark for mark in prepared.received if mark.path not in known))
 
 
 class Writer:
-    """One process's end of a recording: a log, and what is stored beside it.
+    """One process's part of a recording: a log, blobs, sealed values and a journal.
 
-    Encoding and redaction happen outside the lock; the place in the order, the delta against
-    earlier events, the write and the running sums happen inside it, in one go.
+    Encoding and redaction happen outside the lock. Numbering, the delta against earlier events, the
+    write and the running checksums happen inside the lock, as one step.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Writer:
         self.untidy = False
         """May blobs have been written for an event that was not?"""
         self.flags: set[Flag] = set()
-        """What the manifest is to say besides what the sums find out."""
+        """Flags of the manifest that are not derived from the checksums."""
         self._log = log
         self._sums = Sums(tally=log.tally)
         self._prefix = prefix
@@ -193,7 +194,7 @@ class Writer:
         return seq
 
     def begin(self, event: Draft, position: int) -> Note | None:
-        """See :class:`Sink`."""
+        """Open a note for a call in progress."""
         return None if self.failure is not None else self._journal.begin(event, position)
 
     def _next_seq(self) -> int:
@@ -230,7 +231,9 @@ class Writer:
         self._torn = False
 
     def outcome(self, status: Status, error: str | None) -> tuple[Status, str | None]:
-        """What the manifest says about the end: our own failure first, and never a secret."""
+        """Return the final status and error: the sink's own failure has priority, and secrets are
+        redacted.
+        """
         if self.failure:
             return "error", self.failure
         return status, None if error is None else self._options.redactor.text(error)
@@ -248,7 +251,7 @@ class Writer:
         return self._sums
 
     def stop(self) -> bool:
-        """No more appends, and nobody else touches the file. False when that was so already."""
+        """Reject further appends and stop all use of the file. Return False if already stopped."""
         with self._lock:
             if self._closed:
                 return False

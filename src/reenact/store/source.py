@@ -1,4 +1,4 @@
-"""What a reader of recordings looks like, and the one that serves both containers."""
+"""The source protocol for readers of recordings, and the reader of both containers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Source(Protocol):
     """A recording, read in order. Opening one has verified its version, count and hash."""
 
     def manifest(self) -> Manifest:
-        """What the recording says about itself."""
+        """Return the manifest of the recording."""
 
     def next(self, expected_type: str | None = None) -> Event | None:
         """The next event, if there is one and it is of the expected type.
@@ -45,7 +45,7 @@ class Source(Protocol):
         """The next event, without moving on."""
 
     def remaining(self) -> int:
-        """How many events have not been served."""
+        """Number of events that have not been served."""
 
 
 class SeekableSource(Source, Protocol):
@@ -73,12 +73,12 @@ class SeekableSource(Source, Protocol):
 
 
 class LogSource:
-    """A verified log with a cursor. Also gives any event by its seq.
+    """Verified log with a cursor and access by seq.
 
-    The cursor (:meth:`next`, :meth:`peek`) and :meth:`at` may be mixed in any order: neither moves
-    the other, and both give the same events. What is read costs 8 bytes of index per event, no
-    more. Not thread-safe, and a forked child shares the place in the file with its parent: a
-    second thread or a child takes its own reader with :meth:`reopen`.
+    The cursor (:meth:`next`, :meth:`peek`) and :meth:`at` can be mixed: neither moves the other,
+    and both return the same events. Each event that was read costs 8 bytes of index. Not
+    thread-safe, and a forked child shares the file position with its parent: a second thread or a
+    child opens its own reader with :meth:`reopen`.
     """
 
     def __init__(self, path: Path, manifest: Manifest, lines: Lines, blobs: Blobs) -> None:
@@ -149,7 +149,7 @@ class LogSource:
         return b"" if found is None else bytes(found.data)
 
     def place(self, seq: int) -> str:
-        """How people are told where event ``seq`` stands."""
+        """Describe the location of event ``seq`` for a message."""
         return self._lines.place(seq)
 
     def referenced_blobs(self) -> dict[str, int]:

@@ -114,7 +114,7 @@ def check_event(event: Event, line: bytes, seed: Seed) -> bool:
 
 
 def _check_literal(written: Data, event: Event) -> None:
-    """The fields beside a delta repeat those of the payload, for readers that resolve none."""
+    """Check that the fields next to a delta repeat the payload, for readers that resolve no deltas."""
     whole = decode(event.payload)
     for name, item in written.items():
         if name != "$delta" and (name not in whole or whole[name] != item):
@@ -122,7 +122,7 @@ def _check_literal(written: Data, event: Event) -> None:
 
 
 def check_blob_sizes(data: bytes, blobs: Blobs) -> None:
-    """Whether every blob that stored ``data`` refers to is there, and as large as it says."""
+    """Check that every referenced blob of stored ``data`` exists and has the stated size."""
     for digest, size in blob_references(data, blobs).items():
         _blob_of_size(blobs, digest, size)
 

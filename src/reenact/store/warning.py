@@ -17,7 +17,7 @@ def print_warning(text: str) -> None:
 
 
 class Heard:
-    """Warns as it was told to, and lets others hear it for some time."""
+    """Warning function with temporary listeners."""
 
     def __init__(self, warn: Warn = print_warning) -> None:
         self._warn = warn

@@ -174,7 +174,7 @@ def _bare_name(text: str, match: re.Match[str]) -> tuple[str, int]:
 
 
 def _is_excused(text: str, opening: int, place: int, name: str, found: list[Finding]) -> bool:
-    """Whether the one value behind an ambiguous name is evidently not a secret."""
+    """Return whether the only value after an ambiguous name is evidently not a secret."""
     if len(found) != 1:
         return False
     [one] = found
@@ -196,7 +196,7 @@ def _is_excused(text: str, opening: int, place: int, name: str, found: list[Find
 
 
 def _authorization_codes(searched: Searched) -> Iterator[Finding]:
-    """The ``code`` of OAuth, known by the parameters or fields beside it."""
+    """Find the ``code`` of OAuth, which is recognised by neighbouring parameters or fields."""
     text = searched.text
     for run in _RUN.finditer(text) if searched.has("code=") else ():
         if "code=" in run[0].lower() and _BESIDE_CODE.search(run[0]):
@@ -288,7 +288,7 @@ def element_content(text: str, element: Element, place: int, unclosed: set[str])
 
 
 def _cut_off(text: str, element: Element, start: int, closing: str) -> int:
-    """Where the content ends that nothing closes; ``start`` when this is not an element at all."""
+    """Return the end of unclosed content; ``start`` if this is not an element."""
     if not element.alone:
         return start
     mark = "&lt;" if element.escaped else "<"

@@ -1,7 +1,9 @@
-"""Credentials in the arguments of well-known programs: ``curl -u me:…``, ``mysql -p…``, ``net use … PW``.
+"""Credentials in the arguments of well-known programs: ``curl -u me:…``, ``mysql -p…``, ``net use …
+PW``.
 
-Flags with telling names (``--password …``) are found by name. This table is about those that only the
-program gives a meaning to. A command is recognised as a list of arguments and as a line for a shell.
+Flags with descriptive names (``--password …``) are found by name. This table contains the flags
+whose meaning depends on the program. A command is recognised as a list of arguments and as a shell
+command line.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def _programs() -> dict[str, Program]:
 PROGRAMS = _programs()
 _WORDS = "|".join(re.escape(name) for name in sorted(PROGRAMS, key=len, reverse=True))
 _PROGRAM = late(
-    # The colour codes of terminals are no part of a name.
+    # The colour codes of terminals are not part of a name.
     r"(?:(?<![A-Za-z0-9_.\-])|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m))"
     rf"({_WORDS})(?:\.exe)?(?=[ \t]|\\*[\"'])",
     re.IGNORECASE | re.ASCII,
@@ -112,7 +114,8 @@ def _clues(name: str) -> tuple[Clue, ...]:
 
 _BY_CLUE = ClueIndex((clue, clue.need) for name in PROGRAMS for clue in _clues(name))
 GATE_FLAG = r"(?:[ \t\n\"']|\\[nt]|%(?:09|0a|2[027]))-[a-z-]{0,12}[uapwk]"
-"""What the gate finds behind the program. Each flag of the table has one of these letters."""
+"""Pattern of the gate for text after the program. Each flag of the table has one of these letters.
+"""
 
 # ``net use`` and ``net user`` take a password without a flag before it.
 _NET = late(
@@ -151,7 +154,7 @@ def gate_program(name: str) -> tuple[tuple[Clue, ...], str]:
 
 
 def argument_credentials(words: Sequence[str]) -> dict[int, tuple[int, int]]:
-    """Where the credentials are in a list of arguments: the index of the word, and the part of it."""
+    """Return the credentials in a list of arguments: the index of the word, and the span in it."""
     found: dict[int, tuple[int, int]] = {}
     program: Program | None = None
     for index, word in enumerate(words):
@@ -210,7 +213,9 @@ def _credential(program: Program, before: str, word: str) -> tuple[int, int] | N
 
 
 def _value_of(word: str) -> tuple[int, int] | None:
-    """Behind ``pass:``, where openssl is told the password itself; a file is none."""
+    """Return the span after ``pass:``, openssl's prefix of a literal password. A file name does not
+    count.
+    """
     kind, colon, rest = word.partition(":")
     if colon and kind in ("env", "file", "fd"):
         return None
@@ -303,7 +308,7 @@ def _programs_in(searched: Searched) -> list[re.Match[str]]:
 
 
 def _line_end(text: str, place: int) -> int:
-    """The end of the line at ``place``; a backslash before it lets the command go on."""
+    """Return the end of the line at ``place``. A backslash in front of it continues the command."""
     while True:
         end = text.find("\n", place)
         if end < 0:

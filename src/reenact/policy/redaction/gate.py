@@ -81,7 +81,7 @@ def _caseless(source: str, *needs: str) -> Pattern:
     return Pattern(tuple(map(clue_of, needs)), source, caseless=True)
 
 
-# What stands beside the `code` of OAuth where it is a field; as a parameter it is suspect by itself.
+# Fields next to the `code` of OAuth. As a URL parameter, `code` alone is suspect.
 _BESIDE_CODE = (
     r"(?:redirect[-_. ]?uri|grant[-_. ]?type|code[-_. ]?verifier)\\*[\"']"
     r"|\[\\*[\"'](?:state|iss)\\*[\"']"
@@ -116,11 +116,11 @@ class _Scanner(Protocol):
 
 
 class Gate:
-    """Whether some bytes could contain a secret, by name or by shape.
+    """Pre-check that decides whether bytes could contain a secret, by name or by shape.
 
-    Safe to share between threads. Compiling is lazy, and once per process and set of names.
-    ``engine="hyperscan"`` raises :class:`ExtraMissing` where the package is not installed. With
-    ``shapes_only`` names count for nothing: what was replaced under a name is not looked at again.
+    Safe to share between threads. Compiling is lazy, and happens once per process and set of names.
+    ``engine="hyperscan"`` raises :class:`ExtraMissing` if the package is not installed. With
+    ``shapes_only`` names are ignored, because values under a name have already been replaced.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Gate:
         return self._scan
 
     def suspects(self, data: bytes) -> bool:
-        """Whether ``data`` as it is could make the exact pass change something."""
+        """Return whether the exact pass could change ``data``."""
         return self.look(data) is Verdict.SUSPECT
 
 
@@ -202,7 +202,9 @@ class _Candidate(msgspec.Struct, frozen=True):
     edge: bool
 
     def matches(self, data: bytes, low: bytes) -> bool:
-        """Whether ``data``, which is ``low`` in lower case and has the need, is suspect."""
+        """Return whether ``data`` is suspect. ``low`` is its lower-case form and contains the
+        required text.
+        """
         searched = low if self.caseless else data
         found = self._at_edge(searched, low) if self.edge else self.pattern.search(searched)
         if found is None or self.then is None:
@@ -324,9 +326,10 @@ def _import_hyperscan() -> Any:
 
 
 class _Hyperscan:
-    """One database, and a scratch space for each thread that is scanning at the moment.
+    """One database, and a scratch space for each thread that is currently scanning.
 
-    What must follow a match of some patterns is searched for with ``re``: such a match is rare.
+    Text that must follow a match of some patterns is searched with ``re``, because such a match is
+    rare.
     """
 
     def __init__(
@@ -404,7 +407,7 @@ class Shelf:
         self._folder = folder
 
     def get(self, name: str) -> bytes | None:
-        """What was kept as ``name``."""
+        """Return the cached content of ``name``."""
         if self._folder is None or not _is_own(self._folder):
             return None
         try:
@@ -432,7 +435,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _is_private(found: os.stat_result) -> bool:
-    """Is it ours, and can nobody else write to it?"""
+    """Return whether this user owns it and no other user can write to it."""
     return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
 
 
@@ -448,7 +451,9 @@ def _whole(content: bytes) -> bytes | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Beside, then renamed. Another thread of this process may be at it, and then it does it."""
+    """Write to a temporary file and rename it. If another thread is writing it, leave it to that
+    thread.
+    """
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
     try:

@@ -68,10 +68,10 @@ class Literal(msgspec.Struct, frozen=True):
 
 
 def _level(run: int) -> int:
-    """How many JSON strings a quote behind ``run`` backslashes is inside of.
+    """Return the number of JSON strings around a quote that follows ``run`` backslashes.
 
-    Level 1 is written ``\\"``, level 2 ``\\\\\\"``: each level doubles the run and adds one, so
-    the level is the number of trailing ones of the run, in binary.
+    Level 1 is written ``\\"``, level 2 ``\\\\\\"``: each level doubles the run and adds one, so the
+    level is the number of trailing ones of the run in binary.
     """
     return (run ^ (run + 1)).bit_length() - 1
 
@@ -114,9 +114,10 @@ def literal(text: str, place: int, quote: str = '"') -> Literal | None:
 
 
 def leaves(text: str, place: int, quote: str = '"') -> tuple[list[Literal], int]:
-    """The strings and numbers in the container that opens at ``place``, and the place behind it.
+    """Return the strings and numbers in the container that opens at ``place``, and its end.
 
-    Keys are no leaves. Of a JSON schema only the defaults and examples are: it describes a secret.
+    Keys are not leaves. In a JSON schema only defaults and examples are leaves, because it
+    describes a secret.
     """
     found: list[Literal] = []
     depth = 0
@@ -327,7 +328,9 @@ EXCUSABLE: tuple[Follow, ...] = (_bare_colon, _bare_equals, _assigned)
 
 
 def argument(text: str, place: int, name: str) -> Found:
-    """What stands behind ``=`` or a flag: a quoted string, or all up to a blank, ``&`` or quote."""
+    """Return the value after ``=`` or a flag: a quoted string, or everything up to a blank, ``&``
+    or quote.
+    """
     found = None if is_closing_quote(text, place) else string(text, place)
     if found is not None:
         return _secret(text, found, name)
@@ -338,7 +341,7 @@ def argument(text: str, place: int, name: str) -> Found:
 
 
 def _value(text: str, place: int, name: str, quote: str) -> Found:
-    """What stands behind the colon of JSON or of a ``repr``: every leaf of it is secret."""
+    """Return the value after the colon of JSON or of a ``repr``. Every leaf of it is secret."""
     if text[place : place + 1] in ("{", "[", "("):
         found, end = leaves(text, place, quote)
         return [finding for leaf in found for finding in _secret(text, leaf, "")[0]], end
@@ -347,7 +350,7 @@ def _value(text: str, place: int, name: str, quote: str) -> Found:
 
 
 def part_body(text: str, place: int) -> Found | None:
-    """The body of the multipart part whose headers go on at ``place``."""
+    """Return the body of the multipart part whose headers continue at ``place``."""
     headers = _PART_HEADERS.match(text, place)
     if headers is None:
         return None
@@ -366,7 +369,7 @@ def _secret(text: str, found: Literal, name: str) -> Found:
 
 
 def _is_piece_of_text(text: str, opening: int, place: int, name: str) -> bool:
-    """Whether this is the ``token`` of a log probability."""
+    """Return whether this is the ``token`` of a log probability."""
     if normalise(name) != "token":
         return False
     if _LOG_PROBABILITY_BEFORE.search(text, max(0, opening - 600), opening):
@@ -376,7 +379,7 @@ def _is_piece_of_text(text: str, opening: int, place: int, name: str) -> bool:
 
 
 def _is_code(text: str, place: int, name: str) -> bool:
-    """Whether source code stands here: ``token=self.token``, ``api_key=os.environ["…"]``."""
+    """Return whether this is source code: ``token=self.token``, ``api_key=os.environ["…"]``."""
     word = _BARE.match(text, place)
     if word is None:
         return False
@@ -391,7 +394,9 @@ def _quote_before(text: str, place: int) -> str:
 
 
 def is_closing_quote(text: str, place: int) -> bool:
-    """Whether a quote here ends the string that the name is in: ``"Enter the password:", …``."""
+    """Return whether a quote here ends the string that contains the name: ``"Enter the password:",
+    …``.
+    """
     closing = _CLOSING.match(text, place)
     if closing is None:
         return False

@@ -1,4 +1,4 @@
-"""Values that are known to be secret: declared ones, and those of secret environment variables."""
+"""Known secret values: declared values, and the values of secret environment variables."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ class Known:
         return bool(self._runs)
 
     def suspects(self, encoded: bytes) -> bool:
-        """False proves that no value is in ``encoded``, whatever escaping it went through.
+        """Return False only if ``encoded`` contains no known value, independent of escaping.
 
-        Letters and digits come through every escaping that the gate does not report by itself.
+        Letters and digits survive every escaping that the gate does not report.
         """
         return any(all(run in encoded for run in runs) for runs in self._runs)
 
@@ -94,7 +94,7 @@ def _checked(value: str) -> str:
 
 
 def _is_word(names: Names, variable: str, value: str) -> bool:
-    """Whether the variable has an ambiguous name and a value that stands everywhere."""
+    """Return whether the variable has an ambiguous name and a common value."""
     return names.ambiguous(variable) and is_harmless(variable, value)
 
 

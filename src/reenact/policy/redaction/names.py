@@ -39,7 +39,7 @@ CASELESS = re.IGNORECASE | re.ASCII
 
 _GAP = r"[-_. +\[\]]{0,2}"
 TAIL = r"[-_. +\[\]0-9]{0,6}"
-"""What may follow the stem inside the name: ``password_2``, ``user[password][0]``."""
+"""Text that can follow the stem inside the name: ``password_2``, ``user[password][0]``."""
 
 # Wider than the above and simpler, which hyperscan compiles much faster; %20 and %2b are blanks.
 _GATE_GAP = r"[-_. +\[\]%02b]{0,6}"
@@ -63,7 +63,7 @@ class Stem(msgspec.Struct, frozen=True):
     is_word: bool = False
     """Is it a word of its own in the name?"""
     ends: tuple[str, ...] = ()
-    """What the last word of the name ends in, but for digits; empty where that is not known."""
+    """Possible ends of the last word of the name, without digits; empty if unknown."""
 
     def gate(self) -> str:
         """The pattern with its tail, for text that may be percent-encoded."""
@@ -179,9 +179,9 @@ _AMBIGUOUS = frozenset(
 )
 _AMBIGUOUS_WORDS = ("pin", "sid", "auth", "sessionid")
 _IDENTIFIERS = ("sid", "sessionid")
-"""Names of what is often no secret, and then tells two requests apart."""
+"""Names of identifiers, which are often not secret and distinguish requests."""
 
-# Where every value is sent along with a request, and a word may well be a password.
+# Objects whose values are all sent with a request, where a word can be a password.
 _ALWAYS_SENT = ("headers", "trailers", "query", "querystring", "params", "form", "cookies", "env")
 _ALWAYS_SENT_WHOLE = frozenset({"environ", "environment", "header", "postdata"})
 
@@ -210,23 +210,25 @@ def normalise(name: str) -> str:
 
 
 def is_cookie(name: str) -> bool:
-    """Whether the value has cookie syntax, so that its names and attributes can be kept."""
+    """Return whether the value has cookie syntax, so that its names and attributes can stay."""
     return normalise(name) in _COOKIE_HEADERS
 
 
 def is_always_sent(name: str) -> bool:
-    """Whether the fields of the object ``name`` are headers, parameters, cookies or variables."""
+    """Return whether the fields of the object ``name`` are headers, parameters, cookies or
+    variables.
+    """
     plain = normalise(name)
     return plain.endswith(_ALWAYS_SENT) or plain in _ALWAYS_SENT_WHOLE
 
 
 def is_authorization_code(name: str, beside: Iterable[str]) -> bool:
-    """Whether ``name`` is the ``code`` of OAuth, which the names ``beside`` it reveal."""
+    """Return whether ``name`` is the ``code`` of OAuth, which the neighbouring names reveal."""
     return normalise(name) == "code" and not _OAUTH_NAMES.isdisjoint(map(normalise, beside))
 
 
 def is_log_probability(name: str) -> bool:
-    """Whether a ``token`` beside this name is a piece of text."""
+    """Return whether a ``token`` next to this name is a piece of text."""
     return normalise(name).startswith("logprob")
 
 
@@ -253,13 +255,13 @@ class Names:
         self._excuses = True
 
     def without_excuses(self) -> Names:
-        """The same names, of which none is ambiguous but those of identifiers."""
+        """Return these names without ambiguous ones, except for identifiers."""
         other = copy(self)
         other._excuses = False
         return other
 
     def secret(self, name: str) -> bool:
-        """Whether what stands under ``name`` is a secret."""
+        """Return whether values under ``name`` are secret."""
         known = self._cache.get(name)
         if known is None:
             if len(self._cache) >= _CACHE_LIMIT:
@@ -268,7 +270,7 @@ class Names:
         return known
 
     def ambiguous(self, name: str) -> bool:
-        """Whether a value under ``name``, which is secret, may also be a word, a path or a count."""
+        """Return whether a value under the secret ``name`` can also be a word, a path or a count."""
         plain = normalise(name)
         if plain in self._own or not (self._excuses or plain.endswith(_IDENTIFIERS)):
             return False
@@ -340,7 +342,7 @@ _OUTCOMES = frozenset("yes no ok true false none null pass passed fail failed sk
 
 
 def is_harmless(name: str, value: str) -> bool:
-    """Whether ``value``, under the ambiguous ``name``, is evidently not a secret."""
+    """Return whether ``value``, under the ambiguous ``name``, is evidently not a secret."""
     if not value or len(value) > _LONGEST:
         return False
     plain = normalise(name)
@@ -363,7 +365,9 @@ def _is_words(value: str) -> bool:
 
 
 def _is_spoken(word: str) -> bool:
-    """Whether someone could say it: random letters have few vowels, or many consonants in a row."""
+    """Return whether a word is pronounceable: random letters have few vowels, or many consonants in
+    a row.
+    """
     if len(word) < _SHORTEST_UNSPOKEN:
         return True
     return _VOWEL.search(word) is not None and _CONSONANTS.search(word) is None

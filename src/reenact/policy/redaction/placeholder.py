@@ -1,4 +1,4 @@
-"""What stands where a secret stood, and how to recognise it again."""
+"""Placeholders and pseudonyms of redacted values, and their recognition."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SCHEME = late(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.
 
 
 def is_mark(text: str) -> bool:
-    """Whether ``text`` is exactly one placeholder or pseudonym."""
+    """Return whether ``text`` is exactly one placeholder or pseudonym."""
     return _MARK.fullmatch(text) is not None
 
 
@@ -47,10 +47,10 @@ def pseudonym(salt: bytes | None, secret: str) -> str:
 
 
 def blind(value: Any) -> Any:
-    """``value`` with every pseudonym replaced by the constant, keys of objects included.
+    """Return ``value`` with every pseudonym replaced by the constant placeholder, also in keys.
 
-    For matching redacted against redacted: a replay has other credentials, or none. What does not
-    change is shared with the input, which is never mutated.
+    Used to compare redacted values, because a replay has different credentials or none. Unchanged
+    parts are shared with the input, which is never mutated.
     """
     if isinstance(value, str):
         plain = _PSEUDONYM.sub(PLACEHOLDER, value) if "***REDACTED:" in value else value
@@ -74,7 +74,7 @@ def blind(value: Any) -> Any:
 
 
 def _blind_wide(text: str) -> str:
-    """The same for what is written in UTF-16 or UTF-32, as one character for each byte."""
+    """Replace pseudonyms in UTF-16 or UTF-32 text that is represented with one character per byte."""
     for gap, start, pattern in zip(_GAPS, _WIDE_STARTS, _WIDE_PSEUDONYMS, strict=True):
         if start in text:
             text = pattern.sub(gap.join(PLACEHOLDER), text)

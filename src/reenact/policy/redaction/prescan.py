@@ -86,10 +86,10 @@ def _repeats(low: bytes) -> bool:
 
 
 class Clue(msgspec.Struct, frozen=True):
-    """What the words of a text show when ``need``, in lower case, is in it.
+    """Conditions on the words of a text that contains ``need`` in lower case.
 
-    Some word starts with ``start``, if that is not empty, some word ends in one of ``ends``, if there are
-    any, and ``probe`` is in the joined words.
+    Some word starts with ``start`` unless it is empty, some word ends in one of ``ends`` unless
+    there are none, and ``probe`` is in the joined words.
     """
 
     need: str
@@ -118,9 +118,10 @@ class Clue(msgspec.Struct, frozen=True):
 def clue_of(
     need: str, *, leads: bool = False, ends_word: bool = False, ends: tuple[str, ...] = ()
 ) -> Clue:
-    """The clue to ``need``. ``leads``: no letter or digit is before it; ``ends_word``: nor behind it.
+    """Return the clue to ``need``.
 
-    ``ends``: what a word ends in where ``need`` is, whatever is between them.
+    ``leads``: no letter or digit precedes it. ``ends_word``: none follows it. ``ends``: possible
+    ends of the word that contains ``need``.
     """
     padded = f"{' ' * leads}{need}{' ' * ends_word}"
     runs = [(run[0], *run.span()) for run in _RUN.finditer(padded) if not run[0].isdigit()]
@@ -210,8 +211,9 @@ class Searched:
     def matches(
         self, pattern: re.Pattern[str], word: str, before: int = 0
     ) -> Iterator[re.Match[str]]:
-        """What ``pattern.finditer`` gives, if each match has ``word``, in some case, ``before``
-        characters behind its start."""
+        """Yield the matches of ``pattern.finditer``, given that ``word`` in any case is ``before``
+        characters after the start of each match.
+        """
         if not self.aligned:
             return pattern.finditer(self.text)
         return matches_at(pattern, self.text, word, low=self.low, before=before)
@@ -220,8 +222,11 @@ class Searched:
 def matches_at(
     pattern: re.Pattern[str], text: str, word: str, *, low: str = "", before: int = 0
 ) -> Iterator[re.Match[str]]:
-    """What ``pattern.finditer(text)`` gives, if each match has ``word`` in it, ``before`` characters
-    behind its start. The word is looked for in ``low``, if that is given."""
+    """Yield the matches of ``pattern.finditer(text)``, given that ``word`` is ``before`` characters
+    after the start of each.
+
+    The word is searched in ``low`` if it is given.
+    """
     low = low or text
     place = low.find(word, before)
     while place >= 0:

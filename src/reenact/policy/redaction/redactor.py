@@ -109,9 +109,11 @@ class Redactor:
         self._compared: frozenset[str] = frozenset()
 
     def comparing(self, headers: Iterable[str]) -> Redactor:
-        """The same, for calls that are compared by these headers, too: under ``strict`` they keep
-        their values as headers on the list of harmless ones do, and may look random. A secret is
-        one all the same, by its name or by its shape."""
+        """Return a redactor for calls that are compared by these headers too.
+
+        Under ``strict`` they keep their values like headers on the list of harmless ones, even if
+        they look random. A secret by name or by shape is still redacted.
+        """
         names = frozenset(name.lower() for name in headers)
         if names == self._compared:
             return self
@@ -131,7 +133,7 @@ class Redactor:
         return other
 
     def under(self, profile: Profile) -> Redactor:
-        """The same names and values under another profile."""
+        """Return a redactor with the same names and values under a different profile."""
         if profile == self.profile:
             return self
         other = copy(self)
@@ -140,7 +142,7 @@ class Redactor:
         return other
 
     def hides(self, name: str) -> bool:
-        """Is what stands under ``name`` secret, whatever it is? Under any profile."""
+        """Return whether every value under ``name`` is secret, under any profile."""
         return self._names.secret(name)
 
     def suspects(self, encoded: bytes) -> bool:
@@ -160,8 +162,9 @@ class Redactor:
 
     @property
     def reach(self) -> int:
-        """How many bytes at the end of a text may be the beginning of a known secret of several
-        words."""
+        """Number of bytes at the end of a text that can be the start of a known secret of several
+        words.
+        """
         return 0 if self.profile == "none" else self._known.reach
 
     def clears(self, text: bytes) -> bool:
@@ -177,12 +180,12 @@ class Redactor:
         return not (begins_number(plain) or self._texts.find(plain))
 
     def redact(self, value: Any) -> Redacted:
-        """The exact pass. ``value`` is made of dict, list, tuple, str, bytes, numbers, bool, None.
+        """Run the exact pass over dict, list, tuple, str, bytes, numbers, bool and None.
 
-        Idempotent: placeholders and pseudonyms are left alone. Where a dict has a secret in a key,
-        the key is replaced and the mark is about the whole dict; but a declared value or that of a
-        variable stays in a key, for :meth:`survivors` to report. Raises :class:`ValueRefused` for a
-        value that is nested deeper than a recording can hold.
+        Idempotent: placeholders and pseudonyms stay unchanged. A secret in a key of a dict is
+        replaced, and the mark covers the complete dict. A declared value or the value of a variable
+        stays in a key, and :meth:`survivors` reports it. Raises :class:`ValueRefused` for a value
+        that is nested deeper than a recording allows.
         """
         if self.profile == "none":
             return Redacted(value, ())
@@ -312,7 +315,7 @@ class Screen:
         self._kept = max(_CONTEXT, redactor.reach)
         self._tail = bytearray()
         self._start = 0
-        """Where in the stream the tail starts."""
+        """Position of the tail in the stream."""
         self._blank = 0
         """Behind the last blank of the stream."""
         self._safe = 0
@@ -339,11 +342,11 @@ class Screen:
             done = max(0, wanted - self._kept - self._start)
             del self._tail[:done]
             self._start += done
-        elif len(self._tail) > 2 * _LONGEST:  # a doubt that lasts is not looked at for ever
+        elif len(self._tail) > 2 * _LONGEST:  # a lasting doubt is not checked forever
             self._gave_up = True
             self._tail.clear()
 
     def _wanted(self, size: int) -> int:
-        """How much could be written, if there is no doubt."""
+        """Return the number of characters to release as long as no secret is suspected."""
         long = (size - _LONGEST) // _STEP * _STEP
         return min(max(self._blank, long), size - self._redactor.reach)

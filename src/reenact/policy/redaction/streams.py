@@ -35,7 +35,7 @@ CHUNKS = "chunks"
 """The key under which a list is one stream."""
 
 PAYLOADS = ("text", "bytes", "data")
-"""Where a chunk that is an object has its part of the stream."""
+"""Keys of a chunk object that contain its part of the stream."""
 
 
 def payload_key(chunk: dict[Any, Any]) -> str | None:
@@ -45,7 +45,7 @@ def payload_key(chunk: dict[Any, Any]) -> str | None:
 
 
 def pieces(chunks: Sequence[Any]) -> list[str] | list[bytes] | None:
-    """The parts of the stream, all of one kind, or None when this is no stream."""
+    """Return the parts of the stream, all of one kind, or None if this is not a stream."""
     parts = [_piece(chunk) for chunk in chunks]
     if parts and all(isinstance(part, str) for part in parts):
         return [part for part in parts if isinstance(part, str)]
@@ -55,7 +55,7 @@ def pieces(chunks: Sequence[Any]) -> list[str] | list[bytes] | None:
 
 
 def payload(chunk: Any) -> bytes:
-    """The part of the stream that ``chunk`` is; nothing when it is no part of one."""
+    """Return the part of the stream in ``chunk``, empty if it has none."""
     part = _piece(chunk)
     return part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part or b""
 
@@ -161,7 +161,7 @@ def _cut(parts: Sequence[str], spans: Sequence[Span], marks: Sequence[str]) -> l
 
 GATE_RAW = r"(?:[\x09\x0a\x0d\x20-\x7e]\x00{1,3}){3}"
 GATE_ESCAPED = r"(?:\\?[\x20-\x7e](?:\\u0000){1,3}){3}"
-"""What the gate finds in the bytes, and in JSON that has them as a string."""
+"""Pattern of the gate for the bytes, and for JSON that contains them as a string."""
 
 _UNITS = (
     (late(rb"(?:[\t\n\r -~]\x00){3}"), 2, "utf-16"),
@@ -190,7 +190,7 @@ class Wide(msgspec.Struct, frozen=True):
         return text.encode(self.encoding, "surrogatepass")
 
     def spans(self, text: str, found: Sequence[Finding]) -> list[Span]:
-        """Where the findings, disjoint and in order, are in the bytes of ``text``."""
+        """Return the positions of disjoint, ordered findings in the bytes of ``text``."""
         spans: list[Span] = []
         done, place = 0, self.offset
         for one in found:

@@ -1,5 +1,6 @@
-"""What the profile ``strict`` adds: e-mail addresses, card and bank account numbers, random-looking strings,
-unusual headers."""
+"""Rules of the profile ``strict``: e-mail addresses, card and bank account numbers, random-looking
+strings, unusual headers.
+"""
 
 from __future__ import annotations
 
@@ -84,12 +85,12 @@ _ALLOWED_HEADERS = frozenset(
 
 
 def is_allowed_header(name: str) -> bool:
-    """Whether a header of this name keeps its value under ``strict``."""
+    """Return whether a header of this name keeps its value under ``strict``."""
     return name.strip().lower() in _ALLOWED_HEADERS
 
 
 def is_protocol_id(name: str) -> bool:
-    """Whether values under this name are opaque by design, and must come back byte for byte."""
+    """Return whether values under this name are opaque by design and must come back byte for byte."""
     return normalise(name) in _PROTOCOL_IDS
 
 
@@ -111,7 +112,7 @@ def find_strict(text: str) -> Iterator[Finding]:
 
 
 def is_random(run: str) -> bool:
-    """Whether a run of base64 or hex characters carries more chance than words and paths do."""
+    """Return whether a run of base64 or hex characters has more entropy than words and paths."""
     if _UUID.match(run) or _PROTOCOL_PREFIX.match(run):
         return False
     if _HEX.match(run):
@@ -122,7 +123,7 @@ def is_random(run: str) -> bool:
 
 
 def begins_number(text: str) -> bool:
-    """Whether the end of ``text`` may be the beginning of a card or account number in groups."""
+    """Return whether the end of ``text`` can be the start of a card or account number in groups."""
     return _BEGUN.search(text, max(0, len(text) - _LONGEST_NUMBER)) is not None
 
 
@@ -133,14 +134,14 @@ def number_rule(value: int) -> str | None:
 
 
 def _is_card(written: str) -> bool:
-    """Whether the last digit is the one that the others ask for (Luhn)."""
+    """Return whether the last digit is the right check digit (Luhn)."""
     digits = [int(char) for char in reversed(written) if char.isdigit()]
     doubled = (divmod(2 * digit, 10) for digit in digits[1::2])
     return (sum(digits[::2]) + sum(map(sum, doubled))) % 10 == 0 and len(set(digits)) > 1
 
 
 def _iban_end(written: str) -> int:
-    """Where in ``written``, which starts like one, an account number ends; 0 when it is none."""
+    """Return the end of the account number at the start of ``written``; 0 if there is none."""
     length = _IBAN_LENGTHS.get(written[:2], 0)
     place = count = 0
     while place < len(written) and count < length:

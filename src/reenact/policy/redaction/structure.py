@@ -1,4 +1,4 @@
-"""What the parts of a recorded value are: leaves, pairs, arguments, schemas."""
+"""Structure of recorded values: leaves, pairs, arguments, schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 Leaf = str | bytes | int | float
 
 SCHEMA_VALUES = frozenset({"default", "const", "example", "examples"})
-"""Where a JSON schema holds values instead of describing them."""
+"""Keywords of a JSON schema that hold values instead of describing them."""
 
 _SCHEMA_TYPES = frozenset("string integer number boolean object array null".split())
 _SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf")
@@ -32,7 +32,9 @@ _FLAG = late(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
 
 
 def is_argument(flag: Any, value: Any) -> bool:
-    """Whether ``value`` is what ``flag``, the item before it, takes: ``["--token", "x"]``."""
+    """Return whether ``value`` is the argument of ``flag``, the item before it: ``["--token",
+    "x"]``.
+    """
     if isinstance(value, bytes) and isinstance(flag, bytes):
         value, flag = value.decode("latin-1"), flag.decode("latin-1")
     return (
@@ -63,7 +65,7 @@ def if_changed(old: dict[Any, Any], new: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def is_pair(item: Any) -> bool:
-    """Whether this could be a header: a name and what stands under it."""
+    """Return whether this could be a header: a name and its value."""
     return isinstance(item, (list, tuple)) and len(item) == 2 and isinstance(item[0], (str, bytes))
 
 
@@ -73,14 +75,14 @@ def pair_name(name: str | bytes) -> str:
 
 
 def is_piece_of_text(owner: dict[Any, Any], key: str) -> bool:
-    """Whether this is the ``token`` of a log probability."""
+    """Return whether this is the ``token`` of a log probability."""
     return normalise(key) == "token" and any(
         isinstance(other, str) and is_log_probability(other) for other in owner
     )
 
 
 def is_schema(value: Any) -> bool:
-    """Whether this describes a value, as a JSON schema does, instead of being one."""
+    """Return whether this describes a value, like a JSON schema, instead of being one."""
     if not isinstance(value, dict):
         return False
     kind = value.get("type")

@@ -35,7 +35,7 @@ __all__ = [
     "unquote",
 ]
 
-# The whole of it goes: a token may stand in the place of the user, too.
+# The complete user info is redacted, because a token can also be in the place of the user.
 _USERINFO = late(
     r"://(?P<s>[^/?#\"'<>\\@:\x00-\x20]{0,256}:[^/?#\"'<>\\\x00-\x20]{1,512}"
     r"|(?=[^@]{0,256}[0-9])[^/?#\"'<>\\@:\x00-\x20]{16,256})@"
@@ -47,7 +47,7 @@ _PARAMETER = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 
 
 class Texts:
-    """All rules for text. Exact and slow: the caller asks the gate first."""
+    """All text rules. Exact and slow: the caller runs the gate first."""
 
     def __init__(self, names: Names, known: Known, *, strict: bool) -> None:
         self._assignments = Assignments(names)
@@ -57,9 +57,9 @@ class Texts:
         """Keys of objects in which nothing was found, since they repeat; bounded by who adds them."""
 
     def find(self, text: str, *, opaque: bool = False) -> list[Finding]:
-        """The secrets of ``text``: disjoint, in order, without those that are replaced already.
+        """Return the secrets of ``text``: disjoint, in order, and not replaced yet.
 
-        ``opaque``: the text is a protocol id, which may well look random.
+        ``opaque``: the text is a protocol id, which can look random.
         """
         folded = fold(text)
         found = [*self._in_view(folded), *self._values(View(text)), *net_credentials(text)]
@@ -155,11 +155,12 @@ def _disjoint(text: str, found: list[Finding]) -> list[Finding]:
     return merged
 
 
-# A run of backslashes of any length: text that was written as JSON several times over. It is
-# tried once, from its start, and all of it is the match even where it is no escape: millions of
-# backslashes must not cost their square. A text in another script may have nothing but wide escapes:
-# a row of them is one match. Those of surrogates and of the backslash itself stay as they are. The first
-# backslash stands alone, because what starts with one character is searched for ten times as fast.
+# A run of backslashes of any length: text that was encoded as JSON several times. It is tried once,
+# from its start, and all of it is the match even if it is not an escape, because millions of
+# backslashes must not cost quadratic time. Text in other scripts can consist of wide escapes, so a
+# row of them is one match. Escapes of surrogates and of the backslash itself stay unchanged. The
+# first backslash is separate, because a pattern that starts with one character is searched ten
+# times as fast.
 _WIDE = r"u(?!005[cC]|[dD][89a-fA-F])[0-9A-Fa-f]{4}"
 _ESCAPE = late(
     rf"\\(?:(?P<row>(?!u0022){_WIDE}(?:\\(?!u0022){_WIDE})*+)|(?P<more>\\*+)"
@@ -192,10 +193,10 @@ class View(msgspec.Struct):
 
 
 def fold(text: str) -> View:
-    """``text`` with the escapes of JSON and of ``repr`` undone, except the one before a quote.
+    """Undo the escapes of JSON and of ``repr`` in ``text``, except the one in front of a quote.
 
-    That one says how deep the quote is nested. Escaped backslashes stay for the same reason, and
-    bytes written ``\\x00`` become NUL: they only matter as the edge of what follows.
+    That escape shows how deep the quote is nested. Escaped backslashes stay for the same reason.
+    Bytes written ``\\x00`` become NUL, because they only matter as a boundary.
     """
     if "\\" not in text:
         return View(text)
@@ -213,7 +214,7 @@ def unquote(view: View) -> View | None:
 
 
 _Plain = tuple[str, int]
-"""What a match stands for, and how many characters of it each character of that is made of."""
+"""Replacement of a match, and the number of source characters per character of it."""
 
 
 def _unquoted(match: re.Match[str]) -> _Plain:

@@ -20,8 +20,8 @@ from reenact.policy.redaction.prescan import Clue, Searched, clue_of
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 
-# A token starts where a run of base64url does not go on: a signature or an opaque id that happens
-# to contain a prefix must survive. %20, and the colour codes of terminals, are no part of a run.
+# A token starts at the start of a base64url run: a signature or an opaque id that happens to
+# contain a prefix must survive. %20 and the colour codes of terminals are not part of a run.
 EDGE = (
     r"(?:(?<![A-Za-z0-9_\-])|(?<=%[0-9A-Fa-f]{2})"
     r"|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m))"
@@ -133,7 +133,9 @@ def _within(name: str, needs: str, exact: str, gate: str, gate_needs: str = "") 
 
 
 def _is_basic(value: str) -> bool:
-    """Whether ``value`` is base64 of ``user:password`` (and not the second word of a sentence)."""
+    """Return whether ``value`` is base64 of ``user:password`` and not the second word of a
+    sentence.
+    """
     try:
         return b":" in b64decode(value + "=" * (-len(value) % 4), validate=True)
     except (Base64Error, ValueError):
@@ -141,7 +143,9 @@ def _is_basic(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether ``value`` has digits, small and capital letters, as no identifier of a program has."""
+    """Return whether ``value`` has digits, lower-case and capital letters, unlike a program's
+    identifiers.
+    """
     return (
         sum(map(str.isdigit, value)) >= _FEW
         and any(map(str.islower, value))
@@ -150,22 +154,22 @@ def _is_mixed(value: str) -> bool:
 
 
 def _has_digits(value: str) -> bool:
-    """Whether several digits are in ``value``, as in no sequence of words."""
+    """Return whether ``value`` contains several digits, unlike a sequence of words."""
     return sum(map(str.isdigit, value)) >= _FEW
 
 
 def _is_varied(value: str) -> bool:
-    """Whether ``value`` is made of many characters; a buffer of zeros, in base64, is not."""
+    """Return whether ``value`` has many different characters, unlike a buffer of zeros in base64."""
     return len(set(value)) >= _MANY
 
 
 def _is_no_package(value: str) -> bool:
-    """Whether ``value`` is not the name of a package: ``sk-learn-1.5``."""
+    """Return whether ``value`` is not the name of a package: ``sk-learn-1.5``."""
     return not value.startswith(("sk-learn-", "sk-image-", "sk-video-"))
 
 
 def _is_encoded_jwt(value: str) -> bool:
-    """Whether ``value`` is a token that was written in base64 once more."""
+    """Return whether ``value`` is a token that was encoded as base64 again."""
     try:
         plain = b64decode(value + "=" * (-len(value) % 4), altchars=b"-_" if "-" in value else None)
     except (Base64Error, ValueError):
@@ -204,8 +208,8 @@ _BASIC = Shape(
     check=_is_basic,
     leads=True,
 )
-# The end may be missing (a truncated file, the first chunk of a stream): then the body is all that
-# still looks like one.
+# The end can be missing (a truncated file, the first chunk of a stream). Then only the body still
+# looks like a key.
 _PEM = Shape(
     "shape.pem",
     ("private",),
@@ -281,7 +285,7 @@ SHAPES: tuple[Shape, ...] = (
     _within(
         "odbc",
         "pwd=",
-        # What is redacted already ends before the next parameter.
+        # A redacted value ends before the next parameter.
         r"(?:uid|user|user id)=[^;\"'\\\x00-\x1f]{1,80};[ ]{0,2}"
         r"pwd=(?!\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*&)(?P<s>[^;\"'\\\s\x00-\x1f]+)",
         r"pwd(?:=|%3d)",

@@ -57,10 +57,10 @@ _BESIDE_CODE = frozenset(
 
 
 class Walk:
-    """One pass. ``changes`` grows by (path, rule, original leaf) for each leaf that is replaced.
+    """One exact pass. ``changes`` collects (path, rule, original leaf) for each replaced leaf.
 
-    ``gate`` says whether some text, encoded, needs a search at all; None means always.
-    ``compared`` are the headers, in lower case, that ``strict`` leaves as they are.
+    ``gate`` decides whether an encoded text needs a search; None means always. ``compared`` are the
+    headers, in lower case, that ``strict`` leaves unchanged.
     """
 
     def __init__(
@@ -198,7 +198,9 @@ class Walk:
         return self.value(item, here)
 
     def _is_excused(self, name: str, item: Any, path: Path) -> bool:
-        """Whether ``item``, in an object under the ambiguous ``name``, is evidently not a secret."""
+        """Return whether ``item``, in an object under the ambiguous ``name``, is evidently not a
+        secret.
+        """
         if not self._names.ambiguous(name) or (path and is_always_sent(str(path[-1]))):
             return False
         if isinstance(item, bool) or not isinstance(item, Leaf):
@@ -308,7 +310,9 @@ class Walk:
         return if_changed(owner, fresh)
 
     def _cover(self, value: Any, path: Path, name: str, rule: str = "name") -> Any:
-        """``value`` with every leaf replaced, because ``name`` says so. Empty leaves tell nothing."""
+        """Return ``value`` with every leaf replaced because of ``name``. Empty leaves reveal
+        nothing.
+        """
         if isinstance(value, dict):
             covered = {k: self._cover(v, (*path, str(k)), "", rule) for k, v in value.items()}
             return if_changed(value, covered)
@@ -356,7 +360,7 @@ class Walk:
         return new
 
     def _shown(self, path: Path) -> str:
-        """``path`` as a text. A key in it may itself be a secret, which must not be told."""
+        """Return ``path`` as a text without the secrets that its keys can contain."""
         where = join(path)
         clean = self._texts.clean_keys
         if all(isinstance(key, int) or key in clean for key in path):
@@ -365,7 +369,7 @@ class Walk:
 
 
 def _is_command(value: Sequence[Any]) -> bool:
-    """Whether this could be a list of arguments: two words or more."""
+    """Return whether this could be a list of arguments: two words or more."""
     return len(value) > 1 and all(isinstance(word, str) for word in value)
 
 

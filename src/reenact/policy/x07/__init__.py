@@ -1,1 +1,1 @@
-"""Policies and test manifests of X07, read as those of Reenact."""
+"""Policies and test manifests of X07, converted to Reenact's."""

@@ -1,6 +1,6 @@
 """Types and reader of the files in an X07 folder ``arch/rr``.
 
-X07 allows no unknown fields, and neither do these types. Names and limits are those of its schemas,
+X07 allows no unknown fields, and neither do these types. Names and limits follow its schemas,
 except that headers and operations must be names, as in Reenact's own files. The reader returns the
 complete folder or reports everything that is wrong with it.
 """
@@ -70,7 +70,7 @@ ArchWorld = Literal[
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How every part of an X07 file is written."""
+    """Base class with the encoding rules of X07 files."""
 
 
 class Reference(_Part, frozen=True):
@@ -112,7 +112,7 @@ class _Budgets(_Part, frozen=True):
 
 
 class HttpKey(_Part, frozen=True):
-    """What of an HTTP request is compared."""
+    """Compared parts of an HTTP request."""
 
     include_headers: tuple[Header, ...]
     ignore_headers: tuple[Header, ...]
@@ -236,7 +236,7 @@ def _content(folder: Path, relative: str) -> bytes:
 
 
 def _named(folder: Path, relative: str) -> str:
-    """The file for people. A path that is refused is shown as it stands in the index."""
+    """Return the file for a message. A refused path is shown as written in the index."""
     inner = relative.removeprefix(_OWN_NAME)
     return f"{folder}: {relative[:200]!r}" if unsafe(inner) else str(folder / inner)
 

@@ -1,7 +1,7 @@
 """Import of X07 policies, with a note for every setting that changes its meaning or is lost.
 
-Where the two tools differ, the stricter side applies: a call that X07 would refuse is refused here, and
-the built-in redaction rules apply in addition to those that X07 names.
+The stricter side applies if the two tools differ: a call that X07 would refuse is refused here, and
+X07's redaction rules apply in addition to the built-in ones.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ _INDEX_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What there is to write below the folder ``.reenact``, and what to know about it.
+    """Files to write below the folder ``.reenact``, and notes about them.
 
-    ``files`` are new; ``kept`` are there already, with the same contents. ``index`` is the whole
-    new content of the index, and comes last: without it the files are not in force.
+    ``files`` are new; ``kept`` exist already with the same contents. ``index`` is the complete new
+    content of the index and is written last, because the files have no effect without it.
     """
 
     policies: tuple[str, ...]
@@ -92,10 +92,10 @@ class Import:
 
 
 def import_arch(arch: Arch, root: Path) -> Import:
-    """The policies of ``arch`` beside those of ``root``. Writes nothing.
+    """Convert the policies of ``arch`` to policies of ``root``. Writes nothing.
 
-    Raises :class:`UsageError` when an id or a file is taken, and :class:`PolicyInvalid` when the
-    index that is there cannot be used.
+    Raises :class:`UsageError` if an id or a file exists already, and :class:`PolicyInvalid` if the
+    existing index is invalid.
     """
     present = load_index(root) or Index(policies=())
     _refuse_taken(arch, present)
@@ -169,7 +169,7 @@ def _refuse_taken(arch: Arch, present: Index) -> None:
 
 
 def _is_there(root: Path, path: str, raw: dict[str, Any]) -> bool:
-    """The same sanitizer may have come with an earlier import."""
+    """Return whether an earlier import already added the same file."""
     if not os.path.lexists(root / FOLDER / path):
         return False
     loaded, findings = load_file(root, path, Sanitizer, SANITIZER_SCHEMA)
@@ -264,16 +264,16 @@ def _sanitizer(sanitizer: ArchSanitizer) -> dict[str, Any]:
     return {"schemaVersion": SANITIZER_SCHEMA, **said, "profile": made.profile}
 
 
-# The fixture worlds that may use recordings are those of tests, which run in CI as well.
+# The fixture worlds that can use recordings are worlds of tests, which also run in CI.
 WORLDS: dict[ArchWorld, tuple[str, ...]] = {
     "run-os": ("local",),
     "solve-full": ("ci", "test"),
     "solve-rr": ("ci", "test"),
 }
-"""Which of our worlds an X07 world is. The others stay worlds of their own."""
+"""Reenact's worlds for an X07 world. Other worlds keep their names."""
 
 KINDS = {"file": "fs", "http": "network", "process": "process", "rr": "rr"}
-"""Which of our kinds of calls an X07 kind is. All keep their own names too, for ``reenact.rr``."""
+"""Reenact's kind for an X07 kind of call. All keep their own names too, for ``reenact.rr``."""
 
 SALT = "REENACT_SALT"
 """The variable for the salt of an imported sanitizer."""
@@ -286,10 +286,10 @@ Fate = Literal["mapped", "changed", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What became of one setting.
+    """Result for one setting.
 
-    ``mapped`` is the same under our name, ``changed`` means something else here, ``lost`` was not
-    carried over. ``file`` and ``path`` are the place in the X07 folder.
+    ``mapped`` has the same meaning under Reenact's name, ``changed`` has a different meaning here,
+    ``lost`` was not carried over. ``file`` and ``path`` are the location in the X07 folder.
     """
 
     fate: Fate

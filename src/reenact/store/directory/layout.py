@@ -53,7 +53,7 @@ BLOBS = "blobs"
 SEALED = "sealed"
 SIGNATURE = "manifest.sig"
 TORN = "torn"
-"""What recovery cut off: not part of the recording, kept so that nothing is lost."""
+"""Bytes that recovery cut off. They are not part of the recording, but nothing is lost."""
 
 OPEN = "open.json"
 CLOSING = "closing"
@@ -91,7 +91,7 @@ def is_closing(folder: Path) -> bool:
 
 
 def drop_marks(folder: Path) -> None:
-    """The manifest is there: nobody writes any more."""
+    """Remove the marks of an open recording after the manifest has been written."""
     for name in _MARKS:
         (folder / name).unlink(missing_ok=True)
 
@@ -103,17 +103,17 @@ def drop_empty_segments(folder: Path) -> None:
 
 
 def foreign_entries(folder: Path) -> list[Path]:
-    """What does not belong into a finished capture directory.
+    """Return the entries that do not belong to a finished capture directory.
 
-    A directory with a valid manifest is complete: a kill right behind it leaves the marks of the
-    writer, which say nothing and which recovering removes.
+    A directory with a valid manifest is complete. A kill directly after writing it leaves the marks
+    of the writer, which recovery removes.
     """
     known = _FINISHED.union(_MARKS)
     return sorted(entry for entry in folder.iterdir() if entry.name not in known)
 
 
 def runs_folder(root: Path) -> Path:
-    """Where captures go when no place is given."""
+    """Return the folder for captures without an explicit path."""
     return root / FOLDER / "runs"
 
 
@@ -192,7 +192,7 @@ def _drop_empty(folder: Path) -> None:
 
 
 def is_open_as(path: Path, fd: int) -> bool:
-    """Is ``path`` the very file that is open as ``fd``? A negative number is no file."""
+    """Return whether ``path`` is the file that is open as ``fd``. A negative ``fd`` never matches."""
     try:
         return fd >= 0 and os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:

@@ -70,7 +70,9 @@ __all__ = [
 
 
 class Open(msgspec.Struct, frozen=True, rename="camel"):
-    """What ``open.json`` holds: enough to recover, and for other processes to join."""
+    """Content of ``open.json``: enough to recover the recording, and for other processes to join
+    it.
+    """
 
     seed: Seed
     pid: int
@@ -144,10 +146,10 @@ def read_open(folder: Path) -> Open | None:
 
 
 class GuestSink:
-    """Joins ``folder`` with its first event; see :class:`reenact.store.sink.Sink`.
+    """Sink of a process that joins the capture in ``folder`` with its first event.
 
-    A process that has nothing to say leaves no trace. ``flags`` are for whoever closes the
-    capture, who cannot see them in the log.
+    A process without events leaves no trace. ``flags`` are passed to the process that closes the
+    capture, because the log does not contain them.
     """
 
     def __init__(self, folder: Path, options: Options) -> None:
@@ -217,9 +219,9 @@ _Item = tuple[int, tuple[int, ...], int, bytes, Envelope]
 
 
 def merge(folder: Path) -> Sums:
-    """Merge every segment into ``events.jsonl`` and add the result up.
+    """Merge all segments into ``events.jsonl`` and compute the checksums of the result.
 
-    What processes that were killed left half-done goes to ``torn/``.
+    Half-written lines of killed processes are moved to ``torn/``.
     """
     if not (folder / MERGED).exists():
         for segment in segment_files(folder):
@@ -289,7 +291,7 @@ def _renumbered(line: bytes, found: Envelope, seq: int, numbers: dict[int, int])
         line = line.replace(b'"parent":%d,' % found.parent, b'"parent":%d,' % parent, 1)
     data = bytes(found.data)
     if is_delta(data):
-        members = _members.decode(data)  # what stands beside the delta stays as it is
+        members = _members.decode(data)  # the fields next to the delta stay unchanged
         step = msgspec.json.decode(members["$delta"])
         step["of"] = [
             base if base == BESIDE else numbers[base] if base > 0 else -numbers[-base]

@@ -93,7 +93,7 @@ class DirectorySink:
 
     @property
     def folder(self) -> Path:
-        """Where it is written until it is finalised."""
+        """Path of the recording until it is finalised."""
         return self._folder
 
     def start(self, seed: Seed) -> None:
@@ -252,10 +252,10 @@ class DirectorySink:
             self._lock_fd = -1
 
     def _await_segments(self) -> None:
-        """Other processes of this capture may still be writing: give them a moment to end.
+        """Wait for other processes of this capture that are still writing.
 
-        From here on nobody joins: the mark is made while nobody is between looking for it and
-        having a segment.
+        No process can join after the mark has been set. The lock excludes processes between
+        checking for the mark and creating a segment.
         """
         try:
             with holding(self._folder, shared=False):

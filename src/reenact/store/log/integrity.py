@@ -51,8 +51,11 @@ _named = msgspec.json.Decoder(_Named)
 
 
 class Sums(msgspec.Struct):
-    """What a manifest says about a log. ``tally`` also counts header lines, ``events`` does not.
-    ``models`` are the models that were called, in the order of their first call."""
+    """Totals of a log for its manifest.
+
+    ``tally`` includes header lines, ``events`` does not. ``models`` are the called models in the
+    order of their first call.
+    """
 
     tally: Tally = msgspec.field(default_factory=Tally)
     content: ContentHash = msgspec.field(default_factory=ContentHash)
@@ -64,8 +67,7 @@ class Sums(msgspec.Struct):
     def add(
         self, lane: str, kind: str, payload: bytes, digest: bytes, *, varies: bool | None = None
     ) -> None:
-        """Add one event. The arguments are those of :meth:`ContentHash.add`; ``payload`` is
-        redacted."""
+        """Add one event with the arguments of :meth:`ContentHash.add`. ``payload`` is redacted."""
         self.content.add(lane, kind, payload, digest, varies=varies)
         self.events += 1
         if kind == "llm_request" and len(self.models) < _MOST_MODELS:
@@ -75,7 +77,7 @@ class Sums(msgspec.Struct):
         try:
             named = _named.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return  # whoever reads the event reports it
+            return  # the reader of the event reports it
         if isinstance(named.provider, str) and isinstance(named.model, str):
             found = Model(named.provider, named.model)
             if found != Model():
@@ -115,8 +117,10 @@ def close_manifest(
     status: str,
     error: str | None = None,
 ) -> Manifest:
-    """The manifest of a log whose sums are known. Its ``model`` is the one that the seed names, else
-    that of the first model call."""
+    """Build the manifest of a log from its totals.
+
+    Its ``model`` is taken from the seed, otherwise from the first model call.
+    """
     return close_manifest_json(
         seed, sums, blobs=blobs, completed_at=completed_at, status=status, error=error
     )[0]

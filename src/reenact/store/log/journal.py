@@ -46,24 +46,28 @@ __all__ = [
 ]
 
 _SMALL = 64 * 1024
-"""Bytes below which a journal is not emptied: a file that is being made durable is not cut off before
-that is done, and a program would wait for the first piece of its answer all that time."""
+"""Size in bytes below which a journal is not emptied.
+
+Truncating a file waits until its data is durable, and the program would wait for the first piece of
+its response meanwhile.
+"""
 _LARGE = 4 * 1024 * 1024
 
 
 def journal_path(log: Path) -> Path:
-    """Where the journal of ``log`` is, while there is one."""
+    """Return the path of the journal of ``log``."""
     return log.with_name(f"{log.name}.streams")
 
 
 class Journal:
-    """The journal of one writer. Thread-safe; made when it is first needed. Between the end of a
-    note and the append that completes it, nobody begins another.
+    """Journal of one writer, created on first use. Thread-safe.
 
-    ``next_seq()`` is the seq that the next event of the log gets; ``touch(path)`` is told after
-    each write. Beyond ``small`` bytes it is emptied when no call is open; beyond ``large`` it is
-    made smaller when most of it is of no use any more.
-    Where nothing can be written nothing is: the log says so with its next event.
+    No other note begins between the end of a note and the append that completes it.
+
+    ``next_seq()`` is the seq of the next event of the log. ``touch(path)`` is called after each
+    write. Beyond ``small`` bytes the journal is emptied while no call is open; beyond ``large``
+    bytes it is compacted when most of it is obsolete. If it cannot be written, nothing happens
+    here: the next event of the log reports the failure.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class Journal:
         if payload is None:
             return None
         with self._lock:
-            # What has ended is in the log by now.
+            # Notes that have ended are in the log by now.
             if not self._open:
                 if self._size > self._small:
                     self._empty()
@@ -112,7 +116,7 @@ class Journal:
             return Note(self, self._notes, event)
 
     def add(self, number: int, event: Draft) -> None:
-        """Note ``number`` goes on with the data of ``event``."""
+        """Add the data of ``event`` to note ``number``."""
         payload = self._redacted(event) or b"{}"
         with self._lock:
             if number in self._open:
@@ -225,7 +229,7 @@ class _Call(msgspec.Struct):
     ts: int
     data: list[Data]
     pieces: list[int]
-    """Where in the journal the pieces are."""
+    """Positions of the pieces in the journal."""
     parent: int | None = None
     """The seq of the event that opened it, if it has one."""
     completed: int = 0
@@ -233,21 +237,21 @@ class _Call(msgspec.Struct):
 
 
 class _Told(msgspec.Struct):
-    """What the log says already."""
+    """Calls and pieces that the log already contains."""
 
     events: int = 0
     ts: int = 0
     pieces: dict[tuple[str, int], int] = {}
-    """How many pieces of the stream at this lane and position were delivered."""
+    """Number of delivered pieces of the stream at this lane and position."""
     calls: set[tuple[str, int]] = set()
     """Unfinished calls that have been added before."""
 
 
 def add_unfinished(log: Path, lines: Lines, prefix: Prefix, redactor: Redactor) -> int:
-    """Append to ``log`` what its journal knows and it does not, and remove the journal.
+    """Append the calls that only the journal contains to ``log`` and remove the journal.
 
-    ``lines`` reads the log, which ends with a whole line; nobody writes to it. Returns how many
-    calls were found. Can be repeated: what has been appended is not appended again.
+    ``lines`` reads the log, which ends with a complete line and has no writer. Returns the number
+    of added calls. Can be repeated, because a call is never appended twice.
     """
     journal = journal_path(log)
     journal.with_name(f"{journal.name}.tmp").unlink(missing_ok=True)
@@ -267,7 +271,7 @@ def add_unfinished(log: Path, lines: Lines, prefix: Prefix, redactor: Redactor) 
 
 
 def settle(log: Path, folder: Path, seed: Seed) -> int:
-    """The same for a log in the capture directory ``folder``, whose writer is gone."""
+    """Add unfinished calls to a log in the capture directory ``folder`` after its writer ended."""
     if not journal_path(log).exists():  # made first, and again by renaming
         return 0
     set_tail_aside(log, folder)

@@ -20,7 +20,7 @@ __all__ = ["Lines"]
 
 
 class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a tape, whose header says the rest, up to its data."""
+    """A line of a tape up to its data, without the fields that the header defines."""
 
     ts: int
     type: str
@@ -28,7 +28,7 @@ class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
     """Older tapes say it; else the place of the line does."""
     lane: str = ROOT_LANE
     parent: int | None = None
-    """Less than nothing: so many lines before this one."""
+    """Negative: the distance in lines to the enclosing event."""
 
 
 class _TapeLine(_TapeHead, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ _NO_DATA = msgspec.Raw()
 def _long(
     ids: tuple[str, str], seq: int, short: _TapeHead, data: msgspec.Raw = _NO_DATA
 ) -> Envelope:
-    """A line of a tape, the ``seq``-th, with what its header says for all lines."""
+    """Expand line ``seq`` of a tape with the common fields of its header."""
     parent = short.parent
     return Envelope(
         version=VERSION,
@@ -145,7 +145,7 @@ class Lines:
         return os.pread(self._file.fileno(), ends[seq] - ends[seq - 1], ends[seq - 1])
 
     def _read_on(self) -> bool:
-        """Read the next lines; False when there is no complete one."""
+        """Index the next lines. Return False at the end of the complete lines."""
         ends = self._ends
         end = ends[-1]
         batch = self._file.readlines(_BATCH) if end != self._stop else []
@@ -188,7 +188,7 @@ class Lines:
         return found
 
     def place(self, seq: int) -> str:
-        """How people are told where event ``seq`` stands."""
+        """Describe the location of event ``seq`` for a message."""
         return f"{self.name} line {seq + self._header_lines}"
 
     def _decode(self, line: bytes, seq: int) -> Envelope:
@@ -215,11 +215,11 @@ class Lines:
         return None if line is None else self._verified(line, seq)
 
     def verified_events(self) -> Iterator[Event]:
-        """The same for every event in turn, from the first; for reading a log to its end."""
+        """Yield every verified event from the first to the last."""
         seq = 1
         while (line := self.line(seq)) is not None:
             place = seq - self._first
-            # Its own list: meanwhile somebody else may look at another place.
+            # A separate list, because other callers can read a different position meanwhile.
             batch = self._batch[place:] if 0 <= place < len(self._batch) else [line]
             for one in batch:
                 yield self._verified(one, seq)
@@ -232,7 +232,7 @@ class Lines:
             try:
                 head = self._decode_head(start + b"}", seq)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                pass  # parse() says what is wrong with it
+                pass  # parse() reports what is wrong with it
             else:
                 if head.seq == seq and head.version == VERSION and head.lane == ROOT_LANE:
                     return Event(head, data[:-2], self._whole)

@@ -88,10 +88,11 @@ def write_whole(fd: int, content: bytes, size: int) -> None:
 
 
 class Log:
-    """The file itself. ``append`` is one write of one whole line; the caller holds the lock.
+    """Append-only file of complete lines. ``append`` writes one line at once; the caller holds the
+    lock.
 
-    A write that fails or comes out short is cut off again, so the file holds whole lines only,
-    whatever the disk says. (A kill can still tear the last one; readers drop such a tail.)
+    A failed or short write is truncated, so the file only contains complete lines. A kill can still
+    tear the last line; readers drop such a tail.
     """
 
     def __init__(self, fd: int, path: Path) -> None:
@@ -121,10 +122,10 @@ class _Syncing(threading.Thread):
 
 
 class Syncer:
-    """Group commit: a background thread makes what was written durable, every ``interval``.
+    """Group commit: a background thread that makes written data durable every ``interval`` seconds.
 
-    ``touch`` costs an attribute look-up while a commit is already due. Sessions pause it around a
-    fork: from 3.12 on Python warns whoever forks a process that has several threads.
+    ``touch`` costs one attribute lookup while a commit is due. Sessions pause the thread around a
+    fork, because Python 3.12 and later warn about a fork in a process with several threads.
     """
 
     def __init__(self, fd: int, files: list[Path], *, interval: float = 0.1) -> None:
@@ -166,7 +167,7 @@ class Syncer:
             self._due.clear()
             self._pending = False
             self.commit()
-            # Asked now: whoever stops us after the wait above has just had its call cleared away.
+            # Checked after the commit: a stop request during the wait above had its event cleared.
             if self._stop.is_set():
                 return
 
@@ -213,12 +214,12 @@ def pause_syncers() -> None:
 
 
 def forget_syncers() -> None:
-    """In the child: whoever was about to write is not here, and may hold a lock for ever."""
+    """Drop all syncers in a forked child, where their threads do not exist and locks can stay held."""
     _syncers.clear()
 
 
 def whole_size(path: Path) -> int:
-    """How many bytes of ``path`` are complete lines."""
+    """Return the number of bytes of ``path`` that are complete lines."""
     with open_regular(path) as file:
         place = file.seek(0, os.SEEK_END)
         while place > 0:

@@ -27,7 +27,9 @@ class Blobs:
         self.folder = folder
 
     def path(self, digest: str) -> Path:
-        """Where ``digest`` lies. Refuses anything that is not a digest: it names a file."""
+        """Return the path of a blob. Refuses anything that is not a digest, because it names a
+        file.
+        """
         algorithm, _, name = digest.partition(":")
         if algorithm != "sha256" or len(name) != 64 or not _HEX.issuperset(name):
             raise RecordingDamaged(

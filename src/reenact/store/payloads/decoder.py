@@ -81,8 +81,7 @@ _DELTA_START = b'{"$delta":'
 _BLOB_MARK = b'"$blob":'
 _SHOWN_MARK = b'"$json":'
 _CHECKED = 16
-"""Hex digits that say whether a delta was applied rightly. Whether somebody has changed the log is
-what the hash of all of it says."""
+"""Hex digits that check the result of a delta. The hash of the complete log detects edits."""
 _LEAST_COPY = 4096
 """Bytes that a repeated blob counts for at least, because reading one takes time, too."""
 _DEEPEST = 400
@@ -90,12 +89,12 @@ _DEEPEST = 400
 _OBJECT, _EMPTY, _TEXT = 232, 72, 56
 """Bytes of memory that an object, an empty one or a list, and a short text take when they are read."""
 _READ_TIMES = 4
-"""How much more memory than its limit of bytes an expanded event takes when it is read."""
+"""Memory that an expanded event takes while it is read, as a multiple of its size limit."""
 _DOLLAR = ord("$")  # a number is found in bytes ten times as fast as a byte string
 
 
 def short_digest(digest: bytes) -> str:
-    """What a delta says of the payload with this sha256."""
+    """Return the shortened sha256 that a delta stores for its result."""
     return f"sha256:{digest.hex()[:_CHECKED]}"
 
 
@@ -147,12 +146,11 @@ def body_text(payload: bytes) -> bytes | None:
 
 
 class Resolver:
-    """Gives payloads back whole.
+    """Decoder that returns complete payloads.
 
-    ``fetch(seq)`` returns what is stored as the data of event ``seq``. Recent payloads are remembered,
-    so that reading in order applies one delta per event: each lane goes on where it was itself, so
-    there have to be as many as there are lanes, and more where they are not read in step. Long ones
-    are few.
+    ``fetch(seq)`` returns the stored data of event ``seq``. Recent payloads are cached, so that
+    reading in order applies one delta per event. Each lane continues its own payloads, so the cache
+    needs an entry per lane, and more if lanes are not read in step. Long payloads are rare.
     """
 
     REMEMBERED = 16

@@ -1,7 +1,7 @@
-"""How one payload is stored: inline, as a delta on earlier payloads, or with blobs.
+"""Encoder of payloads: inline, as a delta on earlier payloads, or with blobs.
 
-What goes in here and what comes out of :mod:`reenact.store.payloads.decoder` are the same bytes: the
-exact encoding of the event's data.
+:mod:`reenact.store.payloads.decoder` returns the same bytes that go in here: the exact encoding of
+the event's data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ long, and what they repeat is most of them; elsewhere time counts for more."""
 
 
 _LONGEST_LITERAL = 512
-"""Bytes of a member that is repeated beside a delta: names, ids, hashes and counts are shorter."""
+"""Largest member in bytes that is repeated next to a delta. Names, ids, hashes and counts are
+shorter.
+"""
 
 
 class _Last(msgspec.Struct):
@@ -79,10 +81,10 @@ class Packer:
         self.used_deltas = False
 
     def pack(self, seq: int, draft: Draft, payload: bytes, digest: bytes = b"") -> bytes:
-        """What to write as the data of event ``seq``. Raises OSError when a blob cannot be.
-        ``digest`` is the sha256 of ``payload``, where that is known.
+        """Return the bytes to write as the data of event ``seq``.
 
-        Nothing is ever taken from ``draft.data``, which has not been redacted.
+        ``digest`` is the sha256 of ``payload`` if it is already known. Raises OSError when a blob
+        cannot be written. ``draft.data`` is never used, because it has not been redacted.
         """
         result = None
         if self._deltas and self.SMALLEST <= len(payload) <= self.LARGEST:
@@ -153,7 +155,8 @@ class Packer:
         step = {"digest": short_digest(digest), "of": of, "ops": ops}
         result = orjson.dumps({"$delta": step}, option=orjson.OPT_SORT_KEYS)
         if len(result) > worth:
-            # What never repeats is not tried every time: 1, 2, 4 … up to 64 events are left out.
+            # Payloads without repetition are not tried every time: 1, 2, 4 … up to 64 events are
+            # skipped.
             last.misses = min(last.misses + 1, 6)
             last.skip = 2**last.misses
             return None
@@ -175,9 +178,9 @@ class Packer:
     # Blobs
 
     def _with_blobs(self, payload: bytes) -> bytes:
-        """``payload`` with its large parts replaced, from the inside out.
+        """Return ``payload`` with its large parts replaced, from the inside out.
 
-        What is small is never decoded: its encoding is already what is to be stored.
+        Small parts are never decoded, because their encoding is already the stored form.
         """
         members = _members.decode(payload)
         return _joined({name: self._shrink(bytes(item)) for name, item in members.items()})
@@ -217,9 +220,9 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _literal(kind: str, payload: bytes) -> bytes:
-    """The members that a line of this type has beside its delta, each with a comma before it.
+    """Return the members that are repeated next to a delta, each preceded by a comma.
 
-    A reader of deltas leaves them out: the delta rebuilds the complete payload.
+    Readers that resolve deltas skip them, because the delta rebuilds the complete payload.
     """
     names = ON_EVERY_LINE.get(kind)
     if names is None:

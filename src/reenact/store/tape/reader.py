@@ -40,12 +40,12 @@ _FOREIGN = frozenset({".rrbin", ".json", ".har", ".yaml", ".yml", ".mitm", ".flo
 
 
 def part_path(tape: Path) -> Path:
-    """Where a tape stands while it is being written."""
+    """Return the path of a tape while it is written."""
     return tape.with_name(f"{tape.name}.part")
 
 
 def tape_blobs(tape: Path) -> Blobs:
-    """The blobs beside a tape."""
+    """Return the blobs of a tape."""
     return Blobs(tape.with_name(f"{tape.name}.blobs"))
 
 

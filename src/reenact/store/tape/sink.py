@@ -147,7 +147,7 @@ class TapeSink:
         return self.append_copy(event, ())
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
-        """See :class:`reenact.store.sink.CopySink`; a tape seals nothing."""
+        """Append a copied event. A tape never seals values."""
         if self._writer is not None:
             return self._writer.append(event, received)
         if not self._forked:
@@ -285,10 +285,10 @@ def publish(
 
 
 def gather_blobs(tape: Path) -> Blobs:
-    """Put the blobs of ``NAME.part`` also where those of the finished tape are. Can be repeated.
+    """Link the blobs of ``NAME.part`` into the folder of the finished tape. Can be repeated.
 
-    Its own stay until it is finished: a tape that is to be replaced must stay whole until then,
-    and what was put beside its blobs must be free to be taken away again.
+    The blobs of the part stay until the tape is finished. A tape that is about to be replaced must
+    stay complete until then, and the added blobs must be removable.
     """
     blobs, own = tape_blobs(tape), tape_blobs(part_path(tape))
     for file in own.files():

@@ -1,7 +1,7 @@
-"""Re-recording a tape so that its difference shows what changed, and nothing else.
+"""Stable re-recording of a tape, so that its diff only shows real changes.
 
-An event that says what one of the old tape said keeps the old line: its time, how long it took, the
-date that the server gave. Only what is different is new.
+An event with the same content as an event of the old tape reuses the old line, including its time,
+its duration and the server's date. Only changed events have new lines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _Content = tuple[str, str, bytes]
 
 
 def header_of(tape: Path) -> Seed | None:
-    """What the tape that is to be replaced says of itself; None where there is none to read."""
+    """Return the header of the tape that is about to be replaced; None if it cannot be read."""
     try:
         return read_header(first_line(tape), tape.name)
     except (RecordingError, OSError):
@@ -68,21 +68,21 @@ def as_before(seed: Seed, old: Seed, *kept: str) -> Seed:
 
 
 def kept_path(part: Path) -> Path:
-    """Where the lines stand that a new tape is made of, before it has its closing line."""
+    """Return the path of the reused lines of a new tape before its closing line is written."""
     return part.with_name(f"{part.name}.kept")
 
 
 def keep_lines(part: Path, tape: Path, seed: Seed) -> Path | Manifest | None:
-    """Give the events of ``part`` the lines that those of ``tape`` have, where they say the same.
+    """Replace the lines of ``part`` with the lines of ``tape`` for events with the same content.
 
-    Returns the file that is to be closed instead of ``part``; the manifest of ``tape`` when nothing
-    has changed at all; None when there is nothing to keep.
+    Returns the file to close instead of ``part``, the manifest of ``tape`` if nothing changed, or
+    None if no line can be reused.
     """
     try:
         with open_tape(tape) as old:
             return _keep(part, old, seed)
     except RecordingError:
-        return None  # the new one replaces it, whatever it is
+        return None  # the new tape replaces it
 
 
 def _keep(part: Path, old: LogSource, seed: Seed) -> Path | Manifest | None:
@@ -121,7 +121,9 @@ def _old_line(prefix: TapePrefix, event: Event, old: LogSource, seq: int) -> byt
 
 
 def _same_events(new: Iterator[Event], old: LogSource) -> list[int]:
-    """For each of ``new`` the seq of the event that says the same, each used once; 0 if none does."""
+    """Return for each new event the seq of the old event with the same content, or 0. Each is used
+    once.
+    """
     known: defaultdict[_Content, deque[int]] = defaultdict(deque)
     for event in old:
         known[_content(event)].append(event.seq)
@@ -133,7 +135,9 @@ def _same_events(new: Iterator[Event], old: LogSource) -> list[int]:
 
 
 def _content(event: Event) -> _Content:
-    """What an event says, without when, how fast, and what differs in every answer."""
+    """Return the content of an event without times, durations and parts that differ in every
+    response.
+    """
     payload = event.payload
     try:
         payload = stored(_settled(decode(payload)))
@@ -157,7 +161,7 @@ def _settled(data: Any) -> Any:
 
 
 def _drawn_books(data: dict[str, Any]) -> frozenset[str]:
-    """The hash of an answer covers its date; that of a value is all that there may be of it."""
+    """Drop the hash of a response, which covers its date. The hash of a value is its only content."""
     return _BOOKS if "response" in data else _BOOKS - {"valueHash"}
 
 
