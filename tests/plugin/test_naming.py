@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.policy.paths import unsafe
+from reenact.policy.paths import unsafe_reason
 from reenact.pytest_plugin.cassette import default_name
 
 
@@ -26,7 +26,7 @@ from reenact.pytest_plugin.cassette import default_name
 def test_a_cassette_is_named_after_its_test(test: str, name: str) -> None:
     found = default_name(test)
     assert found == name
-    assert unsafe(found) is None
+    assert unsafe_reason(found) is None
 
 
 def test_names_that_some_file_systems_take_for_one_differ() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reenact.errors import PathRefused
 from reenact.format.json_path import join, parse
 from reenact.policy.files import lines_of, problems, read
-from reenact.policy.paths import cassette_path, unsafe
+from reenact.policy.paths import cassette_path, unsafe_reason
 from reenact.policy.schema import FILES, schemas
 
 SCHEMAS = {name.partition(".")[0]: json.loads(text) for name, text in schemas().items()}
@@ -121,7 +121,7 @@ def _places(value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
 
 @given(names | st.text())
 def test_a_safe_name_stays_safe_where_names_are_folded(name: str) -> None:
-    if unsafe(name) is None:
+    if unsafe_reason(name) is None:
         for form in ("NFC", "NFD", "NFKC", "NFKD"):
             folded = unicodedata.normalize(form, name)
             for seen in (folded, folded.upper(), folded.casefold()):

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from reenact.policy.redaction.gate import Engine, Gate
 from reenact.policy.redaction.grammar import Finding
-from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.known_values import KnownValues
 from reenact.policy.redaction.names import CASELESS, Names
-from reenact.policy.redaction.prescan import Searched
+from reenact.policy.redaction.prescan import IndexedText
 from reenact.policy.redaction.redactor import Redactor, blind
-from reenact.policy.redaction.text import Texts
+from reenact.policy.redaction.text import TextScanner
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.redaction.walk import Walk
 
@@ -206,8 +206,8 @@ def _marked(value: Any) -> Any:
 def exact(value: Any, salt: bytes | None = None) -> tuple[Any, int]:
     """The exact pass with no gate in front of any part of it."""
     names = Names()
-    known = Known((), ENVIRON, names)
-    walk = Walk(names, known, Texts(names, known, strict=False), salt, gate=None)
+    known = KnownValues((), ENVIRON, names)
+    walk = Walk(names, known, TextScanner(names, known, strict=False), salt, gate=None)
     return walk.value(value), len(walk.changes)
 
 
@@ -285,7 +285,9 @@ def test_pseudonyms_are_the_placeholder_to_the_blind(value: Any) -> None:
 @given(text=texts())
 def test_findings_are_disjoint_and_in_order(text: str) -> None:
     names = Names()
-    found: list[Finding] = Texts(names, Known((), ENVIRON, names), strict=True).find(text)
+    found: list[Finding] = TextScanner(names, KnownValues((), ENVIRON, names), strict=True).find(
+        text
+    )
     places = [place for one in found for place in (one.start, one.end)]
     assert places == sorted(places)
     assert all(one.start < one.end for one in found)
@@ -299,7 +301,7 @@ def test_going_from_word_to_word_finds_what_a_search_finds(data: st.DataObject) 
         [*needs, "a1B2c3D4" * 5, "0" * 12, "_v1_", "do", "sk", " ", "-", ".", "İ"]
     )
     text = "".join(data.draw(st.lists(pieces, max_size=12)))
-    found = sorted(match.span() for match in shape.matches(Searched(text)))
+    found = sorted(match.span() for match in shape.matches(IndexedText(text)))
     assert found == sorted(match.span() for match in shape.exact.finditer(text))
 
 
@@ -308,7 +310,7 @@ def test_going_from_name_to_name_finds_what_a_search_finds(data: st.DataObject) 
     stem = data.draw(st.sampled_from(Names(secret=["x-corp-pin"]).stems))
     needs = [*stem.needs, *(need.upper() for need in stem.needs)]
     pieces = st.sampled_from([*needs, *"corpin", "pass", "word", "s", "_", "-", " ", "\\", "İ"])
-    searched = Searched("".join(data.draw(st.lists(pieces, max_size=12))))
+    searched = IndexedText("".join(data.draw(st.lists(pieces, max_size=12))))
     pattern = re.compile(stem.pattern, CASELESS)
     expected = [match.span() for match in pattern.finditer(searched.text)]
     found = searched.matches(pattern, stem.needs[0], stem.before)
@@ -338,4 +340,4 @@ def test_what_is_there_is_had_and_what_is_not_is_not(data: st.DataObject) -> Non
     text = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=8)))
     text += data.draw(st.sampled_from(["", " and so on" * 300]))
     need = data.draw(st.sampled_from(["sk-", "1//0", ":aa", "token", "form-data", "_live_", "0"]))
-    assert Searched(text).has(need) == (need in text.lower())
+    assert IndexedText(text).has(need) == (need in text.lower())

@@ -15,7 +15,7 @@ from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import find_root
-from reenact.store.directory.layout import free_sibling, new_place, runs_folder
+from reenact.store.directory.layout import free_sibling, new_capture_path, runs_folder
 from reenact.store.files import unwritable
 from reenact.store.warning import Warn
 
@@ -168,7 +168,7 @@ def open_session(config: ReplayConfig, warn: Warn) -> Session | None:
 def _place(config: ReplayConfig) -> Path | None:
     if config.capture_dir is None:
         root = find_root(Path.cwd(), os.environ)
-        return new_place(root) if config.mode == "capture" else None
+        return new_capture_path(root) if config.mode == "capture" else None
     place = Path(config.capture_dir)
     if os.path.exists(place) and not os.path.isdir(place):
         raise SinkUnwritable(

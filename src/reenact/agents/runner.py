@@ -33,7 +33,7 @@ from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, UsageError
 from reenact.format.event import Data
 from reenact.format.manifest import Manifest
-from reenact.store.warning import Heard
+from reenact.store.warning import WarningRelay
 from reenact.tools.tool import Tool
 
 __all__ = [
@@ -91,8 +91,8 @@ class Run:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            warn = Heard()
-            undo.callback(warn.hear(self._warn))
+            warn = WarningRelay()
+            undo.callback(warn.add_listener(self._warn))
             self._own = enter_session(self.asked.config, warn)
             if self._own is not None:
                 undo.push(self._leave)
@@ -109,8 +109,8 @@ class Run:
         self._session = session
         if session is not None and session is not self._own:
             warn = session.settings.warn
-            if isinstance(warn, Heard):
-                undo.callback(warn.hear(self._warn))
+            if isinstance(warn, WarningRelay):
+                undo.callback(warn.add_listener(self._warn))
             self._first_divergence = self._told = len(session.divergences())
         self._mapper = Mapper(session, self.asked.adapters)
         self.channel = self.asked.bus.open(

@@ -24,10 +24,10 @@ from reenact.audit.record import MAX_RECORD, Envelope, open_envelope
 from reenact.errors import AuditInvalid
 
 __all__ = [
+    "Anomaly",
     "KeyChain",
-    "Oddity",
-    "Order",
     "RecordsRead",
+    "SequenceCheck",
     "check_records",
 ]
 
@@ -35,7 +35,7 @@ _MOST: Final = 10_000
 """Gaps, and records that ran ahead, that are kept in mind."""
 
 
-class Oddity(NamedTuple):
+class Anomaly(NamedTuple):
     """Records from ``seq`` up to and without ``until``."""
 
     kind: Literal["deleted", "duplicate", "reordered"]
@@ -43,7 +43,7 @@ class Oddity(NamedTuple):
     until: int
 
 
-class Order:
+class SequenceCheck:
     """Feed it the number of every record; ``expected`` is the one that should come next."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Order:
         self._gaps: list[tuple[int, int]] = []
         self._early: set[int] = set()
 
-    def place(self, seq: int, following: int | None) -> Iterator[Oddity]:
+    def place(self, seq: int, following: int | None) -> Iterator[Anomaly]:
         """Return the anomalies of a record, given that the next one is ``following``."""
         if seq != self.expected:
             yield from self._catch_up()
@@ -71,7 +71,7 @@ class Order:
             yield from self._skip_to(seq)
             self.expected += 1
 
-    def end(self) -> Iterator[Oddity]:
+    def end(self) -> Iterator[Anomaly]:
         """Return the anomalies that are only known after the last record.
 
         Missing records after the last one are not included: compare ``expected`` with the expected
@@ -81,17 +81,17 @@ class Order:
         if self._early:
             yield from self._skip_to(max(self._early) + 1)
         for start, end in self._gaps:
-            yield Oddity("deleted", start, end)
+            yield Anomaly("deleted", start, end)
         self._gaps = []
 
-    def _catch_up(self) -> Iterator[Oddity]:
+    def _catch_up(self) -> Iterator[Anomaly]:
         """Past the places whose records ran ahead."""
         while self.expected in self._early:
             self._early.remove(self.expected)
             yield _one("reordered", self.expected)
             self.expected += 1
 
-    def _skip_to(self, seq: int) -> Iterator[Oddity]:
+    def _skip_to(self, seq: int) -> Iterator[Anomaly]:
         for ahead in sorted(found for found in self._early if found < seq):
             if ahead > self.expected:  # else the one before it was caught up with, and so was it
                 self._add_gap(self.expected, ahead)
@@ -101,11 +101,11 @@ class Order:
         self.expected = seq
         yield from self._forget()
 
-    def _forget(self) -> Iterator[Oddity]:
+    def _forget(self) -> Iterator[Anomaly]:
         """Give up the first of too many gaps: what is missing there is not waited for."""
         while len(self._gaps) > _MOST:
             start, end = self._gaps.pop(0)
-            yield Oddity("deleted", start, end)
+            yield Anomaly("deleted", start, end)
 
     def _add_gap(self, start: int, end: int) -> None:
         if start < end:
@@ -123,8 +123,8 @@ class Order:
         return True
 
 
-def _one(kind: Literal["duplicate", "reordered"], seq: int) -> Oddity:
-    return Oddity(kind, seq, seq + 1)
+def _one(kind: Literal["duplicate", "reordered"], seq: int) -> Anomaly:
+    return Anomaly(kind, seq, seq + 1)
 
 
 class KeyChain:
@@ -239,7 +239,7 @@ class _Check:
         self._head_size = 0
         self._keys = keys
         self._findings = findings
-        self._order = Order()
+        self._order = SequenceCheck()
         self._last: Envelope | None = None
         self._complete = False  # does the last record have the last hash?
 
@@ -329,7 +329,7 @@ class _Check:
             )
         self._keys.end()
 
-    def _tell(self, oddities: Iterator[Oddity]) -> None:
+    def _tell(self, oddities: Iterator[Anomaly]) -> None:
         for kind, seq, until in oddities:
             which = f"record {seq}" if until == seq + 1 else f"each of records {seq} to {until - 1}"
             self._findings.add(

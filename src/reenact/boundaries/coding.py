@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = ["MOST", "Headers", "Pairs", "Seen", "coding_of", "encode", "look"]
 
@@ -27,7 +27,7 @@ MOST = 64 << 20
 """Bytes of text that are looked at, behind each coding."""
 
 _MOST_CODINGS = 5
-_CONTROL = late(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Seen(msgspec.Struct, frozen=True):

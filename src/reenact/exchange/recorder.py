@@ -40,8 +40,8 @@ from reenact.exchange.revision import Definition
 from reenact.policy.model import Policy
 from reenact.scope import session
 from reenact.store.buffered_sink import BufferedSink, Contents
-from reenact.store.files import size_of
-from reenact.store.warning import Heard, Warn
+from reenact.store.files import folder_size
+from reenact.store.warning import Warn, WarningRelay
 
 __all__ = ["ExchangeRecorder", "RecordingLimits", "SampleRate"]
 
@@ -186,7 +186,7 @@ class ExchangeRecorder:
     def _bounded(
         self, exchange: Exchange, capture: Path | Contents
     ) -> tuple[Exchange, Path | Contents | None]:
-        size = capture.size if isinstance(capture, Contents) else size_of(capture)
+        size = capture.size if isinstance(capture, Contents) else folder_size(capture)
         if size <= self.limits.max_recording and not exchange.not_replayable:
             return exchange, capture
         if isinstance(capture, Path):
@@ -371,4 +371,4 @@ def _undurable(settings: Settings) -> Settings:
 
 
 def _placed(usual: Settings, place: Path, notes: SessionWarnings) -> Settings:
-    return msgspec.structs.replace(usual, path=place, warn=Heard(notes))
+    return msgspec.structs.replace(usual, path=place, warn=WarningRelay(notes))

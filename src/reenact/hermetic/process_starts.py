@@ -17,7 +17,7 @@ import msgspec
 
 from reenact.hermetic.call_origin import calling_module
 from reenact.hermetic.endpoints import text
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = [
     "START_EVENTS",
@@ -33,7 +33,7 @@ _INJECT = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "runs", "inject"
 )
 
-_PYTHON = late(r"(python|pypy)[0-9.]*[dmtw]*(\.exe)?")
+_PYTHON = lazy_pattern(r"(python|pypy)[0-9.]*[dmtw]*(\.exe)?")
 _NOT_OURS = frozenset("IES")
 """Options with which a Python does not look where it would find us."""
 
@@ -53,7 +53,7 @@ _TOOLS = frozenset(
     """.split()
 )
 _GIT = frozenset("clone fetch pull push ls-remote submodule remote archive svn".split())
-_WORDS = late(r"[;|&\n(){}`]+|\$\(")
+_WORDS = lazy_pattern(r"[;|&\n(){}`]+|\$\(")
 
 
 class ProcessStart(msgspec.Struct, frozen=True):

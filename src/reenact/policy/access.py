@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from reenact.errors import BudgetExceeded, CapabilityDenied, PolicyRefused, UsageError
 from reenact.policy.model import Pinned, Policy, stays_inside
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = [
     "BUILT_IN",
@@ -37,8 +37,8 @@ BUILT_IN: Mapping[str, str] = dict.fromkeys(
     "1",
 )
 
-_NAME = late(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
-_VERSION = late(r"[0-9A-Za-z][0-9A-Za-z._-]*")
+_NAME = lazy_pattern(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_VERSION = lazy_pattern(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _LONGEST = 128
 
 

@@ -24,7 +24,7 @@ from reenact.policy.model import (
     World,
 )
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.paths import fixture_folder, unsafe
+from reenact.policy.paths import fixture_folder, unsafe_reason
 from reenact.policy.x07.cases import X07_TESTS, X07_WORLDS, entry_modules, from_x07, is_x07_manifest
 
 __all__ = ["TESTS", "TESTS_SCHEMA", "Case", "Cases", "is_ours", "read_cases"]
@@ -198,7 +198,7 @@ def _of_case(case: Case, folder: Path, worlds: frozenset[str]) -> Iterator[_Mist
         if getattr(case, name) is not None and case.cassette is None:
             hint = "name the cassette, or say it where the entry opens one"
             yield name, f"there is no cassette that the {name} is for", hint
-    reason = None if case.cassette is None else unsafe(case.cassette)
+    reason = None if case.cassette is None else unsafe_reason(case.cassette)
     if reason is not None:
         hint = "a name such as weather or api/weather"
         yield "cassette", f"it cannot be a cassette: {reason}", hint

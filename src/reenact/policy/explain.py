@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.policy.model import Pinned
 
-__all__ = ["Origin", "Value", "describe"]
+__all__ = ["EffectiveSetting", "Origin", "describe"]
 
 Origin = Literal["flag", "argument", "policy", "sanitizer", "index", "default"]
 
@@ -20,7 +20,7 @@ _UNSAID: Mapping[str, Any] = {"mode": "replay", "capabilities": "built-in"}
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class EffectiveSetting:
     """One setting. ``name`` is dotted, as in the file; ``value`` is JSON, None meaning no limit."""
 
     name: str
@@ -34,7 +34,7 @@ def describe(
     flags: Mapping[str, Any] | None = None,
     arguments: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
-) -> list[Value]:
+) -> list[EffectiveSetting]:
     """Return every setting: from a flag, otherwise an argument, the policy file, the default.
 
     The mappings have dotted names as keys, and None for unset values. ``defaults`` are values that
@@ -52,15 +52,21 @@ def describe(
     return [*settings, *_secrets(pinned), *(_listed(name, value) for name, value in lists)]
 
 
-def _first(name: str, fallback: Any, said: tuple[tuple[Origin, Mapping[str, Any]], ...]) -> Value:
+def _first(
+    name: str, fallback: Any, said: tuple[tuple[Origin, Mapping[str, Any]], ...]
+) -> EffectiveSetting:
     for origin, values in said:
         if values.get(name) is not None:
-            return Value(name, values[name], origin)
-    return Value(name, fallback, "default")
+            return EffectiveSetting(name, values[name], origin)
+    return EffectiveSetting(name, fallback, "default")
 
 
-def _listed(name: str, value: tuple[str, ...] | None) -> Value:
-    return Value(name, None, "default") if value is None else Value(name, list(value), "index")
+def _listed(name: str, value: tuple[str, ...] | None) -> EffectiveSetting:
+    return (
+        EffectiveSetting(name, None, "default")
+        if value is None
+        else EffectiveSetting(name, list(value), "index")
+    )
 
 
 def _settings(pinned: Pinned) -> Iterator[tuple[str, Any]]:
@@ -91,12 +97,14 @@ def _stated(pinned: Pinned) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _secrets(pinned: Pinned) -> Iterator[Value]:
+def _secrets(pinned: Pinned) -> Iterator[EffectiveSetting]:
     """Return the settings of the sanitizer except its profile."""
     if pinned.sanitizer is not None:
         for name, value in _leaves(pinned.sanitizer, ""):
             if name not in (*_NOT_SETTINGS, "profile"):
-                yield Value(f"sanitizer.{name}", value, "sanitizer" if value else "default")
+                yield EffectiveSetting(
+                    f"sanitizer.{name}", value, "sanitizer" if value else "default"
+                )
 
 
 def _sanitized(pinned: Pinned) -> dict[str, Any]:

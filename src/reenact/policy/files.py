@@ -19,8 +19,8 @@ from reenact.format.canonical import decode, digest
 from reenact.format.json_path import Path as JsonPath
 from reenact.format.json_path import join
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.paths import FOLDER, unsafe
-from reenact.policy.patterns import late
+from reenact.policy.paths import FOLDER, unsafe_reason
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = [
     "Finding",
@@ -103,7 +103,7 @@ def load_file(
 
 def _parsed(root: Path, relative: str) -> tuple[Any, str, str]:
     """The JSON value; or the reason why there is none, and a hint."""
-    reason = unsafe(relative)
+    reason = unsafe_reason(relative)
     if reason is not None:
         return None, f"the path {relative[:200]!r} is refused: {reason}", "name a file in .reenact"
     try:
@@ -289,7 +289,7 @@ _LOOKS: dict[type[types.Type], Callable[[Any, Any, JsonPath, str], Iterator[Prob
 }
 
 
-_TOKEN = late(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
+_TOKEN = lazy_pattern(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
 
 
 def lines_of(text: str) -> dict[str, int]:

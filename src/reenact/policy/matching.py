@@ -21,7 +21,7 @@ import msgspec
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.format.json_path import Path
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.placeholder import blind
 from reenact.policy.redaction.redactor import Redactor, embedded
 from reenact.policy.redaction.structure import is_pair, like, pair_name
@@ -29,8 +29,8 @@ from reenact.policy.volatile import Taken, Volatile
 
 __all__ = [
     "Comparer",
-    "Members",
-    "Paths",
+    "IgnoredMembers",
+    "IgnoredPaths",
     "Rules",
 ]
 
@@ -119,9 +119,9 @@ def _stages(rules: Rules) -> tuple[_Stage, ...]:
     stages: list[_Stage] = []
     # Headers are first, so that positions in a list of headers are the ones that a report shows.
     if rules.ignore_headers or rules.ignore_query:
-        stages.append(Members(rules.ignore_headers, rules.ignore_query))
+        stages.append(IgnoredMembers(rules.ignore_headers, rules.ignore_query))
     if rules.ignore_paths:
-        stages.append(Paths(rules.ignore_paths))
+        stages.append(IgnoredPaths(rules.ignore_paths))
     if rules.volatile:
         stages.append(Volatile(rules.volatile))
     return tuple(stages)
@@ -138,7 +138,7 @@ def _of(rule: str, taken: Taken) -> list[tuple[str, bytes]]:
     return sorted((repr(place), found) for name, place, found in taken if name == rule)
 
 
-_STEP = late(
+_STEP = lazy_pattern(
     r"""(?P<deep>\.\.)(?P<deep_name>\*|[^\W\d][\w-]*)
       | \.(?P<name>\*|[^\W\d][\w-]*)
       | (?P<deep_bracket>\.\.)?\[(?:
@@ -147,7 +147,7 @@ _STEP = late(
         )\]""",
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPE = late(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPE = lazy_pattern(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
@@ -162,7 +162,7 @@ _State = tuple[int, int]
 """Index of a path, and the number of its matched steps."""
 
 
-class Paths:
+class IgnoredPaths:
     """Takes the ignored places out. Raises :class:`PolicyInvalid` for a path it cannot read."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -276,7 +276,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return _ESCAPED.get(match[2], match[2])
 
 
-class Members:
+class IgnoredMembers:
     """Remover of ignored headers and query parameters.
 
     Headers are under ``headers``, as pairs or as a mapping, and their case does not matter.

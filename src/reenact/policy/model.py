@@ -32,6 +32,7 @@ __all__ = [
     "Domain",
     "Entry",
     "ExceptionName",
+    "FilePath",
     "Files",
     "Glob",
     "Header",
@@ -46,7 +47,6 @@ __all__ = [
     "Name",
     "NetRules",
     "Pinned",
-    "Place",
     "Policy",
     "Profile",
     "RedactorArguments",
@@ -103,7 +103,7 @@ Name = Annotated[
     str,
     _of("a name of 1 to 256 characters", min_length=1, max_length=256),
 ]
-Place = Annotated[
+FilePath = Annotated[
     str,
     _of("the path of a file or folder", pattern=rf"^[^\x00]+{_END}", max_length=1024),
 ]
@@ -270,7 +270,7 @@ class Files(_Part, frozen=True):
     """
 
     roots: Annotated[
-        tuple[Place, ...],
+        tuple[FilePath, ...],
         Meta(description="folders and files, seen from the folder that has .reenact"),
     ] = ()
     content: Annotated[

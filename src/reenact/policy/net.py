@@ -11,14 +11,14 @@ from urllib.parse import SplitResult, urlsplit
 
 from reenact.errors import PolicyRefused
 from reenact.policy.model import NetRules
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = ["address_refusal", "keeps_credentials", "net_refusal"]
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Clients do not agree on what these mean in a host, so none of them is taken for an allowed one.
-_DOUBTFUL = late(r"[\x00-\x20\x7f\\%<>^`{|}\"]")
+_DOUBTFUL = lazy_pattern(r"[\x00-\x20\x7f\\%<>^`{|}\"]")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 _CLOSED = tuple(

@@ -13,7 +13,7 @@ from typing import Final
 
 from reenact.errors import PathRefused, UsageError
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = [
     "FIXTURES",
@@ -28,7 +28,7 @@ __all__ = [
     "has_policies",
     "rrbin_of",
     "rrbin_path",
-    "unsafe",
+    "unsafe_reason",
     "world",
 ]
 
@@ -150,7 +150,7 @@ def rrbin_of(tape: Path) -> Path | None:
 def _cassette(
     root: Path, name: str, file: str, fixture_root: str | Path | None, *, writing: bool
 ) -> Path:
-    reason = unsafe(name)
+    reason = unsafe_reason(name)
     if reason is not None:
         raise _refused(name, reason)
     if Path(file).name in (_TAPE, _RRBIN):
@@ -194,7 +194,7 @@ def _unfit(base: Path, said: str, top: Path) -> str | None:
     if "\0" in said:
         return "it has a NUL"
     if not said.startswith("/"):
-        reason = unsafe(said.removesuffix("/"))
+        reason = unsafe_reason(said.removesuffix("/"))
         if reason is not None:
             return reason
         if not _leads_inside(top, base):
@@ -231,8 +231,8 @@ LONGEST_SEGMENT: Final = 200
 """Bytes of one segment. File systems allow 255, and files next to a cassette have longer names."""
 
 _OURS = (".reenact", ".x07_")
-_DRIVE = late(r"[A-Za-z]:")
-_DEVICE = late(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])\s*(\..*)?")
+_DRIVE = lazy_pattern(r"[A-Za-z]:")
+_DEVICE = lazy_pattern(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³])\s*(\..*)?")
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp")
 """Categories of characters that steer what is shown, or end a line."""
 
@@ -246,7 +246,7 @@ _ALIKE: Final = {
 """Characters that look like a separator; others are found because they stand for one."""
 
 
-def unsafe(name: str) -> str | None:
+def unsafe_reason(name: str) -> str | None:
     """Why ``name`` is not a path that stays below a folder, on any system; None when it is."""
     if not name:
         return "it is empty"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any, AnyStr, cast
 
-__all__ = ["late"]
+__all__ = ["lazy_pattern"]
 
 _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn")
 
 
-class _Late:
+class _LazyPattern:
     """Stands for a compiled pattern, and then has its methods."""
 
     def __init__(self, source: str | bytes, flags: int) -> None:
@@ -28,7 +28,7 @@ class _Late:
         return getattr(compiled, name)
 
 
-def late(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+def lazy_pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """``re.compile(source, flags)``, done when one of its methods is first asked for. A mistake in
     ``source`` shows only then."""
-    return cast("re.Pattern[AnyStr]", _Late(source, flags))
+    return cast("re.Pattern[AnyStr]", _LazyPattern(source, flags))

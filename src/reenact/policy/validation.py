@@ -12,7 +12,7 @@ from reenact.errors import PolicyInvalid
 from reenact.format.json_path import join
 from reenact.policy.access import BUILT_IN
 from reenact.policy.files import Finding
-from reenact.policy.matching import Paths
+from reenact.policy.matching import IgnoredPaths
 from reenact.policy.model import Mode, Policy, Sanitizer, stays_inside
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.redaction.names import Names
@@ -82,7 +82,7 @@ def _modes(policy: Policy, file: str, modes: tuple[Mode, ...] | None) -> Iterato
 def _paths(policy: Policy, file: str) -> Iterator[Finding]:
     for number, text in enumerate(policy.ignore.paths):
         try:
-            Paths([text])
+            IgnoredPaths([text])
         except PolicyInvalid as error:
             path = f"$.ignore.paths[{number}]"
             yield Finding("error", file, path, error.message, error.hint)

@@ -20,7 +20,7 @@ import msgspec
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.structure import like
 
 __all__ = ["KINDS", "Taken", "Volatile", "settles"]
@@ -97,7 +97,7 @@ class _Kind(msgspec.Struct, frozen=True):
 
 def _kind(name: str, texts: tuple[tuple[str, str], ...], field: str | None = None) -> _Kind:
     constant = f"<{name.removesuffix('s')}>"
-    compiled = tuple((needs, late(text, re.DOTALL)) for needs, text in texts)
+    compiled = tuple((needs, lazy_pattern(text, re.DOTALL)) for needs, text in texts)
     if field is None:
         return _Kind(name, constant, compiled)
     # A whole number, up to what ends it in JSON: `5 ms` is a text and handled as one.
@@ -107,8 +107,8 @@ def _kind(name: str, texts: tuple[tuple[str, str], ...], field: str | None = Non
         name,
         constant,
         compiled,
-        late(field, re.IGNORECASE | re.ASCII),
-        late(named, re.IGNORECASE | re.ASCII),
+        lazy_pattern(field, re.IGNORECASE | re.ASCII),
+        lazy_pattern(named, re.IGNORECASE | re.ASCII),
     )
 
 

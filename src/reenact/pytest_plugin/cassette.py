@@ -20,7 +20,7 @@ from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import PathRefused, RecordingExists, RecordingMissing, UsageError
 from reenact.policy.nearest import did_you_mean
-from reenact.policy.paths import FIXTURES, find_root, has_policies, unsafe
+from reenact.policy.paths import FIXTURES, find_root, has_policies, unsafe_reason
 from reenact.policy.paths import cassette_path as project_cassette_path
 from reenact.pytest_plugin.cassette_request import (
     CASSETTE_TESTS,
@@ -285,7 +285,7 @@ def _beside(item: pytest.Item, wanted: CassetteRequest, name: str) -> str:
 
 
 def _below(folder: Path, name: str) -> Path:
-    reason = unsafe(name)
+    reason = unsafe_reason(name)
     if reason is not None:
         raise PathRefused(
             f"{name[:200]!r} cannot be a cassette: {reason}",
@@ -322,7 +322,7 @@ def _module(file: str) -> str:
 
 def _segment(text: str) -> str:
     safe = _UNSAFE.sub("-", text).strip(".")
-    return safe if safe == text and unsafe(text) is None else f"{safe}-{_digest(text)}"
+    return safe if safe == text and unsafe_reason(text) is None else f"{safe}-{_digest(text)}"
 
 
 def _with_parameters(name: str, parameters: str, whole: str) -> str:

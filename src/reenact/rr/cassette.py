@@ -43,7 +43,7 @@ from reenact.rr.error_codes import (
     OVER_RESP_BYTES,
 )
 from reenact.rr.opener import EntrySink, Ready, failed
-from reenact.store.copy_sink import LateSink
+from reenact.store.copy_sink import CopyOnWriteSink
 from reenact.store.redaction import prepare
 from reenact.store.sink import watch_forks
 from reenact.store.source import SeekableSource
@@ -190,7 +190,7 @@ class Serving:
         self._matcher: LaneMatcher | LookupMatcher = matcher(self._script(source), _key_of)
         self._late = self._copies(source)
 
-    def _copies(self, source: SeekableSource) -> LateSink | None:
+    def _copies(self, source: SeekableSource) -> CopyOnWriteSink | None:
         """Sink for served entries, if new entries have to follow them.
 
         In a transcript, a new entry is written where it was missing. For lookups, the file keeps

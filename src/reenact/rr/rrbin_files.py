@@ -24,7 +24,7 @@ from reenact.rr.cassette import entry_data
 from reenact.rr.entries import EVENT
 from reenact.rr.error_codes import OVER_CASSETTE_BYTES
 from reenact.rr.rrbin import decode, encode
-from reenact.store.files import claimed, create_claimed, sync_file, unwritable
+from reenact.store.files import create_locked, is_locked, sync_file, unwritable
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.reader import unreadable
 from reenact.store.redaction import prepare
@@ -133,7 +133,7 @@ class RrbinSink:
             if self._part.exists():
                 self._give_up_part(replace=replace)
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd: int | None = create_claimed(self._part)
+            self._fd: int | None = create_locked(self._part)
             self._write(kept)
         except FileExistsError:
             raise self._busy() from None
@@ -141,7 +141,7 @@ class RrbinSink:
             raise unwritable(path, error) from None
 
     def _give_up_part(self, *, replace: bool) -> None:
-        if claimed(self._part):
+        if is_locked(self._part):
             raise self._busy()
         if not replace:
             raise RecordingExists(

@@ -45,7 +45,7 @@ from reenact.runs.reports import (
     write_report,
 )
 from reenact.runs.runner import perform
-from reenact.store.directory.layout import new_place
+from reenact.store.directory.layout import new_capture_path
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording
 
@@ -112,7 +112,7 @@ class ForkRun:
     def _chosen_place(self) -> Path:
         place = self._options.into
         if place is None:
-            place = new_place(self._root)
+            place = new_capture_path(self._root)
             place = place.with_name(f"{place.name}.jsonl") if self._net else place
         try:
             if place.exists() and (place.is_file() or any(place.iterdir())):

@@ -37,7 +37,7 @@ from reenact.runs.reports import (
     print_message,
     write_report,
 )
-from reenact.store.directory.layout import new_place
+from reenact.store.directory.layout import new_capture_path
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording
@@ -55,7 +55,7 @@ class RecordRun:
         check_report_path(options.report)
         self._options = options
         self._root = root
-        self._place = (options.path or new_place(root)).absolute()
+        self._place = (options.path or new_capture_path(root)).absolute()
         adds = options.mode in ADDING_MODES or options.append
         self._owned = adds and _is_recorded(self._place)
         # Appending to a missing recording creates a new one.

@@ -23,7 +23,7 @@ from reenact.errors import RecordingExists, UsageError
 from reenact.policy.paths import find_root
 from reenact.runs.fork import ForkOptions
 from reenact.runs.options import LAST, last_run
-from reenact.store.directory.layout import new_place
+from reenact.store.directory.layout import new_capture_path
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording
 
@@ -91,7 +91,7 @@ def sweep(
 def _folder(options: ForkOptions, root: Path) -> Path:
     place = options.into
     if place is None:
-        place = new_place(root)
+        place = new_capture_path(root)
         # Next to the runs, because `last` must not select a fork of a sweep.
         place = place.parent.with_name("sweeps") / place.name
     try:

@@ -19,7 +19,7 @@ from reenact.search.extraction import CALL, Call, CallText, flatten
 from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SEGMENTS, segment_files
 from reenact.store.directory.segments import read_open
 from reenact.store.files import open_regular
-from reenact.store.log.reader import Lines
+from reenact.store.log.reader import LogReader
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.reader import open_recording
 from reenact.store.tape.reader import first_line, read_header, tape_blobs, tape_lines
@@ -199,16 +199,16 @@ def unfinished_events(path: Path, read: Reading) -> Iterator[tuple[str, Event]]:
                 continue
 
 
-def _logs(path: Path) -> Iterator[tuple[str, Lines]]:
+def _logs(path: Path) -> Iterator[tuple[str, LogReader]]:
     if not path.is_dir():
         header = first_line(path)
         tape = path.with_name(path.name.removesuffix(".part"))
         yield "", tape_lines(path, tape_blobs(tape), header, read_header(header, path.name))
         return
     blobs = Blobs(path / BLOBS)
-    yield "", Lines(path / EVENTS, blobs)
+    yield "", LogReader(path / EVENTS, blobs)
     for segment in segment_files(path):
-        yield segment.stem, Lines(segment, blobs)
+        yield segment.stem, LogReader(segment, blobs)
 
 
 def unfinished_info(path: Path) -> RecordingInfo:

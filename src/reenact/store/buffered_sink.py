@@ -23,12 +23,12 @@ from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.integrity import Sums, close_manifest_json, encode_json
+from reenact.store.log.integrity import LogTotals, close_manifest_json, encode_json
 from reenact.store.log.journal import Note
 from reenact.store.redaction import Prepared, prepare
 from reenact.store.sink import Options, Status, watch_forks
 
-__all__ = ["LARGEST", "BufferedSink", "Contents", "Recurring"]
+__all__ = ["LARGEST", "BufferedSink", "Contents", "PreparedCache"]
 
 LARGEST = 256 * 1024
 """Bytes of events that stay in memory."""
@@ -43,7 +43,7 @@ _LONGEST_KNOWN: Final = 4096
 """Bytes of an event that is remembered: a megabyte at most, together."""
 
 
-class _Kept(NamedTuple):
+class _BufferedEvent(NamedTuple):
     """An event in memory. Of ``draft`` only the envelope is used: its data is not redacted."""
 
     draft: Draft
@@ -68,7 +68,7 @@ class Contents:
         return len(self.manifest) + len(self.events)
 
 
-class Recurring:
+class PreparedCache:
     """The prepared forms of events that come again and again: an app reads the same environment
     variables in every request. All sinks that share one have the same redactor."""
 
@@ -107,13 +107,13 @@ class BufferedSink:
         clock: Clock,
         options: Options,
         largest: int = LARGEST,
-        recurring: Recurring | None = None,
+        prepared_cache: PreparedCache | None = None,
     ) -> None:
         self._path = path
         self._clock = clock
         self._options = options
         self._largest = largest
-        self._prepare = (recurring or Recurring(options.redactor)).prepare
+        self._prepare = (prepared_cache or PreparedCache(options.redactor)).prepare
         self._lock = threading.Lock()  # covers what follows
         self._seed: Seed | None = None
         self._prefix: Prefix | None = None
@@ -121,7 +121,7 @@ class BufferedSink:
         self._size = 0
         # One append to this list is the whole effect of an event: a signal handler that raises
         # between two instructions leaves nothing half counted.
-        self._kept: list[_Kept] = []
+        self._kept: list[_BufferedEvent] = []
         self._directory: DirectorySink | None = None
         self._failure: SinkError | None = None
         self._manifest: Manifest | None = None
@@ -164,7 +164,7 @@ class BufferedSink:
                 return 0
             seq = len(self._kept) + 1
             line = self._prefix.line(seq, event, payload)  # refuses a bad envelope
-            self._kept.append(_Kept(event, payload, line, prepared.varies))
+            self._kept.append(_BufferedEvent(event, payload, line, prepared.varies))
             return seq
 
     def move_to_disk(self) -> None:
@@ -261,8 +261,8 @@ class BufferedSink:
         self._kept.clear()
         return manifest
 
-    def _sums(self) -> Sums:
-        sums = Sums(flags=self._flags)
+    def _sums(self) -> LogTotals:
+        sums = LogTotals(flags=self._flags)
         for draft, payload, line, is_varying in self._kept:
             digest = b"" if is_varying else hashlib.sha256(payload).digest()
             sums.tally.add(line)

@@ -23,7 +23,7 @@ from reenact.store.warning import Warn, print_warning
 __all__ = [
     "BranchSink",
     "Copier",
-    "LateSink",
+    "CopyOnWriteSink",
 ]
 
 
@@ -130,7 +130,7 @@ def _twice(seq: int) -> UsageError:
     )
 
 
-class LateSink:
+class CopyOnWriteSink:
     """Sink that adds missing events to a recording, and leaves it untouched if there are none.
 
     ``sink`` has not been started. If there is a ``source`` (the old recording), the sink replaces

@@ -23,24 +23,24 @@ from reenact.errors import RecordingDamaged, SinkUnwritable
 __all__ = [
     "PRIVATE_FILE",
     "PRIVATE_FOLDER",
-    "alone_in",
-    "claim",
-    "claimed",
     "close_descriptor",
-    "create_claimed",
+    "create_locked",
     "create_private",
+    "folder_lock",
+    "folder_size",
     "forget_descriptor",
     "held_descriptors",
     "hold_descriptor",
-    "holding",
     "is_held_descriptor",
+    "is_locked",
     "make_private_folder",
     "open_regular",
     "read_regular",
     "regular_descriptor",
     "replace_file",
-    "size_of",
     "sync_file",
+    "try_folder_lock",
+    "try_lock",
     "unwritable",
     "write_private",
 ]
@@ -178,7 +178,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True, private: bool
         sync_file(path.parent)
 
 
-def claim(fd: int) -> bool:
+def try_lock(fd: int) -> bool:
     """Take the exclusive lock on an open file; False when another process has it.
 
     The kernel frees it when the last copy of ``fd`` is closed, so a killed writer leaves none.
@@ -192,7 +192,7 @@ def claim(fd: int) -> bool:
     return True
 
 
-def create_claimed(path: Path) -> int:
+def create_locked(path: Path) -> int:
     """Create a file that must not exist, open it for appending and lock it.
 
     The call waits for the lock: only a process that tests for the lock can hold it, and only
@@ -204,17 +204,17 @@ def create_claimed(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[bool]:
+def try_folder_lock(folder: Path) -> Iterator[bool]:
     """Hold the lock of a folder for the duration; yields False when another process has it."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield claim(fd)
+        yield try_lock(fd)
     finally:
         os.close(fd)
 
 
 @contextlib.contextmanager
-def holding(folder: Path, *, shared: bool) -> Iterator[None]:
+def folder_lock(folder: Path, *, shared: bool) -> Iterator[None]:
     """Hold the lock of a folder for the duration; waits for it, so it must only be held briefly."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -225,25 +225,25 @@ def holding(folder: Path, *, shared: bool) -> Iterator[None]:
         os.close(fd)
 
 
-def claimed(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Does a living process hold the claim on ``path``?"""
     try:
         fd = regular_descriptor(path)
     except FileNotFoundError:
         return False
     try:
-        return not claim(fd)
+        return not try_lock(fd)
     finally:
         os.close(fd)
 
 
-def size_of(folder: Path | str) -> int:
+def folder_size(folder: Path | str) -> int:
     """The bytes of all files below ``folder``. Raises OSError."""
     total = 0
     with os.scandir(folder) as found:
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
-                total += size_of(entry.path)
+                total += folder_size(entry.path)
             else:
                 total += entry.stat(follow_symlinks=False).st_size
     return total

@@ -17,7 +17,7 @@ from reenact.format.event import ROOT_LANE, VERSION, Data, Draft, Event, Head, P
 from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction.redactor import Mark, Profile, Redactor
 from reenact.store.directory.layout import EVENTS
-from reenact.store.log.integrity import Sums, close_manifest
+from reenact.store.log.integrity import LogTotals, close_manifest
 from reenact.store.redaction import Prepared, prepare
 from reenact.store.seal import Restored, Seal, SealedLine, SealedValues, restore
 from reenact.store.sink import Options, Status, values_to_seal, watch_forks
@@ -83,7 +83,7 @@ class MemorySink:
         self._failure = failure
         self._seed: Seed | None = None
         self._prefix = Prefix("", "")
-        self._sums = Sums()
+        self._sums = LogTotals()
         self._events: list[Event] = []
         self._extras: dict[int, dict[str, Any]] = {}
         self._sealed: _Boxes | None = None

@@ -11,8 +11,8 @@ from reenact.errors import RecordingDamaged, RecordingError, RecordingMissing, R
 from reenact.format.event import Event
 from reenact.format.manifest import Manifest, parse
 from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, OPEN, segment_files
-from reenact.store.files import claimed, read_regular
-from reenact.store.log.reader import Lines
+from reenact.store.files import is_locked, read_regular
+from reenact.store.log.reader import LogReader
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import ReadLimits
 from reenact.store.source import LogSource, check_log
@@ -57,7 +57,7 @@ def open_directory(folder: Path, limits: ReadLimits | None = None) -> LogSource:
     manifest = read_manifest(folder)
     check_log(folder / EVENTS, manifest, name=EVENTS, size=None, lines=manifest.event_count)
     blobs = Blobs(folder / BLOBS)
-    return LogSource(folder, manifest, Lines(folder / EVENTS, blobs, limits=limits), blobs)
+    return LogSource(folder, manifest, LogReader(folder / EVENTS, blobs, limits=limits), blobs)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -80,7 +80,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _no_manifest(folder: Path) -> RecordingError:
-    if (folder / OPEN).exists() and claimed(folder / OPEN):
+    if (folder / OPEN).exists() and is_locked(folder / OPEN):
         return RecordingUnfinished(
             f"{folder} is still being recorded",
             hint=f"wait for the program to end, or look at it now: reenact show --follow {folder}",
@@ -112,11 +112,11 @@ def follow(
     if not (folder / EVENTS).exists():
         raise RecordingMissing(f"{folder} holds no events", hint="check the path")
     seen: Counter[str] = Counter()
-    readers: dict[Path, tuple[Lines, int]] = {}
+    readers: dict[Path, tuple[LogReader, int]] = {}
     idle = 0
     try:
         while True:
-            ended = not claimed(folder / OPEN)  # asked first: what comes before is read below
+            ended = not is_locked(folder / OPEN)  # asked first: what comes before is read below
             found = False
             for event in _new_events(folder, readers):
                 found = True
@@ -145,10 +145,10 @@ def _unseen(folder: Path, seen: Counter[str]) -> Iterator[Event]:
                 yield event
 
 
-def _new_events(folder: Path, readers: dict[Path, tuple[Lines, int]]) -> Iterator[Event]:
+def _new_events(folder: Path, readers: dict[Path, tuple[LogReader, int]]) -> Iterator[Event]:
     for log in (folder / EVENTS, *segment_files(folder)):
         if log not in readers and log.exists():
-            readers[log] = Lines(log, Blobs(folder / BLOBS)), 0
+            readers[log] = LogReader(log, Blobs(folder / BLOBS)), 0
         if log not in readers:
             continue
         lines, seen = readers[log]

@@ -37,11 +37,11 @@ from reenact.store.directory.layout import (
 from reenact.store.directory.segments import finish_merge, merge, read_open
 from reenact.store.directory.sink import finish_swap
 from reenact.store.files import (
-    alone_in,
-    claimed,
     create_private,
+    is_locked,
     open_regular,
     replace_file,
+    try_folder_lock,
     unwritable,
 )
 from reenact.store.log.integrity import (
@@ -51,8 +51,8 @@ from reenact.store.log.integrity import (
     set_orphans_aside,
     set_tail_aside,
 )
-from reenact.store.log.journal import add_unfinished, settle
-from reenact.store.log.reader import Lines
+from reenact.store.log.journal import add_unfinished, recover_journal
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import whole_lines, whole_size
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.reader import open_directory, open_recording
@@ -101,7 +101,7 @@ def recover(path: Path, now: Now, *, cut_damage: bool = False) -> Recovery:
 
 
 def _recover_directory(folder: Path, now: Now, cut_damage: bool) -> Recovery:
-    with alone_in(folder) as alone:
+    with try_folder_lock(folder) as alone:
         if not alone:
             raise WriterBusy(f"{folder} is being recovered already", hint="wait for it to end")
         return _recover_alone(folder, now, cut_damage)
@@ -110,12 +110,12 @@ def _recover_directory(folder: Path, now: Now, cut_damage: bool) -> Recovery:
 def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
     if (folder / MANIFEST).exists():
         with open_directory(folder) as source:
-            if not claimed(folder / OPEN):
+            if not is_locked(folder / OPEN):
                 drop_marks(folder)
             return Recovery(source.manifest(), already_whole=True)
     if not (folder / EVENTS).exists() and not (folder / MERGED).exists():
         raise RecordingMissing(f"{folder} holds no events to recover", hint="check the path")
-    if claimed(folder / OPEN) or any(map(claimed, segment_files(folder))):
+    if is_locked(folder / OPEN) or any(map(is_locked, segment_files(folder))):
         raise WriterBusy(
             f"{folder} is still being written", hint="wait for the program to end, or stop it"
         )
@@ -142,15 +142,15 @@ def _mend_logs(folder: Path, seed: Seed, cut_damage: bool) -> tuple[list[str], i
     for log in (folder / EVENTS, *segment_files(folder)):
         if not log.exists():
             continue
-        keep = _whole_events(Lines(log, Blobs(folder / BLOBS)), seed, cut_damage)
+        keep = _whole_events(LogReader(log, Blobs(folder / BLOBS)), seed, cut_damage)
         size = set_tail_aside(log, folder, keep=keep)
         if size:
             cut.append(f"{size} bytes behind the last whole event of {log.name}")
-        unfinished += settle(log, folder, seed)
+        unfinished += recover_journal(log, folder, seed)
     return cut, unfinished
 
 
-def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
+def _whole_events(lines: LogReader, seed: Seed, cut_damage: bool) -> int:
     """Return the number of bytes with valid events, checked as strictly as by ``verify``.
 
     An invalid line is an error unless ``cut_damage`` is set, which ends the log there.
@@ -168,7 +168,7 @@ def _whole_events(lines: Lines, seed: Seed, cut_damage: bool) -> int:
     return lines.end(seq)
 
 
-def _check_whole(lines: Lines, found: Envelope, seed: Seed) -> None:
+def _check_whole(lines: LogReader, found: Envelope, seed: Seed) -> None:
     try:
         check_event(lines.event(found), lines.line(found.seq) or b"", seed)
         check_blob_sizes(bytes(found.data), lines.blobs)
@@ -225,7 +225,7 @@ def _recover_tape(tape: Path, now: Now, cut_damage: bool) -> Recovery:
         with open_recording(tape) as source:
             tidy_tape(source)
             return Recovery(source.manifest(), already_whole=True)
-    if claimed(part):
+    if is_locked(part):
         raise WriterBusy(
             f"{tape} is still being written", hint="wait for the program to end, or stop it"
         )

@@ -34,10 +34,10 @@ from reenact.store.sink import Options, Sink, Status
 from reenact.store.source import LogSource
 from reenact.store.tape.reader import open_tape, tape_blobs
 from reenact.store.tape.sink import TapeSink, tidy_tape
-from reenact.store.tape.stable import as_before, header_of
+from reenact.store.tape.stable import header_of, with_old_identity
 
 __all__ = [
-    "Removed",
+    "RedactionResult",
     "drop_stage",
     "migrate",
     "redact_again",
@@ -50,7 +50,7 @@ _STATUS: dict[str, Status] = {"ok": "ok", "error": "error", "recovered": "recove
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RedactionResult:
     """Result of a further redaction: the count per rule, and the paths per event."""
 
     manifest: Manifest
@@ -58,7 +58,9 @@ class Removed:
     events: dict[int, list[str]]
 
 
-def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clock) -> Removed:
+def redact_again(
+    source_path: Path, target: Path, redactor: Redactor, clock: Clock
+) -> RedactionResult:
     """Copy a recording with more taken out, also of its manifest and of fields that this version does
     not know. Same ids, same order, new hashes, nothing sealed."""
     if redactor.profile == "none":
@@ -82,7 +84,7 @@ def redact_again(source_path: Path, target: Path, redactor: Redactor, clock: Clo
         by_rule.update(rules)
         sink = _sink(target, clock, Options(redactor=redactor))
         manifest = _write(sink, seed, drafts(), old.status, old.error, old.flags)
-    return Removed(manifest, dict(sorted(by_rule.items())), events)
+    return RedactionResult(manifest, dict(sorted(by_rule.items())), events)
 
 
 def to_tape(source_path: Path, target: Path, clock: Clock, *, replace: bool) -> Manifest:
@@ -94,7 +96,7 @@ def to_tape(source_path: Path, target: Path, clock: Clock, *, replace: bool) -> 
         sink = TapeSink(target, clock=clock, options=options, replace=replace, keeps=replace)
         seed = _seed_of(old, old.redaction)
         before = header_of(target) if replace else None
-        seed = seed if before is None else as_before(seed, before)
+        seed = seed if before is None else with_old_identity(seed, before)
         return _write(sink, seed, drafts, old.status, old.error, old.flags)
 
 

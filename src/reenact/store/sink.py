@@ -17,11 +17,11 @@ from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.directory.layout import is_open_as
 from reenact.store.files import sync_file
-from reenact.store.log.integrity import Sums
+from reenact.store.log.integrity import LogTotals
 from reenact.store.log.journal import Journal, Note, journal_path
 from reenact.store.log.writer import Durability, Log, Syncer
 from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.encoder import BLOB_THRESHOLD, Packer
+from reenact.store.payloads.encoder import BLOB_THRESHOLD, PayloadEncoder
 from reenact.store.redaction import Prepared, prepare
 from reenact.store.seal import Seal, SealedValues
 from reenact.store.warning import Warn, print_warning
@@ -122,7 +122,7 @@ class Writer:
         blobs: Blobs,
         sealed: SealedValues | None,
         options: Options,
-        rescan: Callable[[], Sums],
+        rescan: Callable[[], LogTotals],
     ) -> None:
         self.failure: str | None = None
         self.untidy = False
@@ -130,12 +130,12 @@ class Writer:
         self.flags: set[Flag] = set()
         """Flags of the manifest that are not derived from the checksums."""
         self._log = log
-        self._sums = Sums(tally=log.tally)
+        self._sums = LogTotals(tally=log.tally)
         self._prefix = prefix
         self._rescan = rescan
         self._options = options
         self._sealed = sealed
-        self._packer = Packer(
+        self._packer = PayloadEncoder(
             blobs,
             threshold=options.blob_threshold,
             deltas=options.deltas,
@@ -238,7 +238,7 @@ class Writer:
             return "error", self.failure
         return status, None if error is None else self._options.redactor.text(error)
 
-    def sums(self) -> Sums:
+    def sums(self) -> LogTotals:
         """The sums over everything written; call it when the writer is closed."""
         if self._torn:
             self._mend()

@@ -15,7 +15,7 @@ from reenact.format.manifest import Manifest
 from reenact.store.directory.layout import SEALED
 from reenact.store.files import open_regular
 from reenact.store.log.integrity import referenced_blobs
-from reenact.store.log.reader import Lines
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import Tally, whole_lines
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.seal import Restored, SealedLine, read_sealed, restore
@@ -81,7 +81,7 @@ class LogSource:
     child opens its own reader with :meth:`reopen`.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, lines: Lines, blobs: Blobs) -> None:
+    def __init__(self, path: Path, manifest: Manifest, lines: LogReader, blobs: Blobs) -> None:
         self.path = path
         self.blobs = blobs
         self._manifest = manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-__all__ = ["Heard", "Warn", "print_warning"]
+__all__ = ["Warn", "WarningRelay", "print_warning"]
 
 Warn = Callable[[str], None]
 
@@ -16,7 +16,7 @@ def print_warning(text: str) -> None:
         print(f"reenact: warning: {text}", file=sys.stderr)
 
 
-class Heard:
+class WarningRelay:
     """Warning function with temporary listeners."""
 
     def __init__(self, warn: Warn = print_warning) -> None:
@@ -28,7 +28,7 @@ class Heard:
         for listener in self._listeners:
             listener(text)
 
-    def hear(self, listener: Warn) -> Callable[[], None]:
+    def add_listener(self, listener: Warn) -> Callable[[], None]:
         """``listener`` gets every warning from now on. Returns the function that ends it."""
         self._listeners = (*self._listeners, listener)
 

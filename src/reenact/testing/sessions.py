@@ -25,7 +25,7 @@ from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.model import DEFAULT, Ignore, Pinned, Policy, SessionMode
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.copy_sink import LateSink
+from reenact.store.copy_sink import CopyOnWriteSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.sink import Options
 from reenact.store.warning import Warn
@@ -138,7 +138,7 @@ def _parts(
     sink = MemorySink(options=Options(redactor=redactor, warn=settings.warn))
     parts.sink = sink
     if settings.mode in ADDING_MODES:
-        parts.sink = parts.copy_sink = LateSink(
+        parts.sink = parts.copy_sink = CopyOnWriteSink(
             sink,
             old,
             warn=settings.warn,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.audit.verify_records import Oddity, Order
+from reenact.audit.verify_records import Anomaly, SequenceCheck
 
 
-def oddities(seqs: list[int]) -> list[Oddity]:
-    order = Order()
-    found: list[Oddity] = []
+def oddities(seqs: list[int]) -> list[Anomaly]:
+    order = SequenceCheck()
+    found: list[Anomaly] = []
     for seq, following in zip(seqs, [*seqs[1:], None], strict=False):
         found += order.place(seq, following)
     return [*found, *order.end()]
@@ -61,14 +61,14 @@ def test_gaps_and_copies_are_exactly_those_there_are(seqs: list[int]) -> None:
 
 
 def test_a_log_with_a_gap_at_every_second_place_is_bounded() -> None:
-    order = Order()
+    order = SequenceCheck()
     found = [odd for seq in range(0, 60_000, 2) for odd in order.place(seq, seq + 2)]
     assert len(found) + len(list(order.end())) == 29_999
     assert len(found) >= 19_000
 
 
 def test_a_gap_that_is_filled_at_every_second_place_is_bounded() -> None:
-    order = Order()
+    order = SequenceCheck()
     found = list(order.place(60_000, None))
     for seq in range(0, 60_000, 2):
         found += order.place(seq, None)

@@ -15,7 +15,7 @@ from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.format.deliveries import LONGEST_RUN
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.copy_sink import LateSink
+from reenact.store.copy_sink import CopyOnWriteSink
 from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.sink import Options
 
@@ -137,7 +137,7 @@ class Late(Desk):
         super().__init__()
         self.old = self._old()
         self.new = MemorySink(options=Options(redactor=self.redactor))
-        self.late = LateSink(self.new, self.old, rest_fields={"position": None})
+        self.late = CopyOnWriteSink(self.new, self.old, rest_fields={"position": None})
         self.late.start(memory_seed("default"))
         room = RecordingBudget(Policy(id="p"))
         self.recorder = Recorder(self.late, start_clock(), self.redactor, room, copy_sink=self.late)

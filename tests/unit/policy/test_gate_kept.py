@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.policy.redaction.gate import Shelf
+from reenact.policy.redaction.gate import PatternCache
 
 pytest.importorskip("hyperscan")
 
@@ -54,7 +54,7 @@ def test_the_next_process_says_the_same(config: Path) -> None:
 def test_it_really_is_what_was_kept(config: Path) -> None:
     """Each database in the place of the other: what was compiled is not compiled again."""
     assert _verdicts() == PLAIN
-    shelf = Shelf(config / "compiled")
+    shelf = PatternCache(config / "compiled")
     one, other = _kept(config)
     contents = shelf.get(one), shelf.get(other)
     assert contents[0] is not None
@@ -74,7 +74,7 @@ def test_other_names_are_compiled_apart(config: Path) -> None:
 @pytest.mark.parametrize("damage", ["cut", "no database"])
 def test_what_cannot_be_loaded_is_compiled_and_kept_again(damage: str, config: Path) -> None:
     assert _verdicts() == PLAIN
-    shelf = Shelf(config / "compiled")
+    shelf = PatternCache(config / "compiled")
     kept = _kept(config)
     for name, content in kept.items():
         if damage == "cut":

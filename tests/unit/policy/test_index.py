@@ -10,7 +10,7 @@ import pytest
 
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import digest
-from reenact.policy.explain import Value, describe
+from reenact.policy.explain import EffectiveSetting, describe
 from reenact.policy.files import Finding
 from reenact.policy.index import (
     check_all,
@@ -337,7 +337,7 @@ def test_pinning_what_is_wrong_or_unknown_is_refused(tmp_path: Path) -> None:
         pinned_index(tmp_path)
 
 
-def _by_name(values: list[Value]) -> dict[str, tuple[Any, str]]:
+def _by_name(values: list[EffectiveSetting]) -> dict[str, tuple[Any, str]]:
     return {one.name: (one.value, one.origin) for one in values}
 
 

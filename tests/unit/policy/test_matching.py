@@ -11,7 +11,7 @@ import pytest
 
 from reenact.errors import PolicyInvalid, ValueRefused
 from reenact.format.canonical import digest
-from reenact.policy.matching import Comparer, Paths, Rules
+from reenact.policy.matching import Comparer, IgnoredPaths, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.volatile import settles
 from tests.unit.policy.secrets_for_tests import TOKENS
@@ -185,7 +185,7 @@ def test_a_deep_path_through_200_levels() -> None:
     value: Any = {"id": 1}
     for _ in range(198):
         value = {"a": value}
-    left = Paths(("$..id", "$..a.b", "$..a..c")).strip(value)
+    left = IgnoredPaths(("$..id", "$..a.b", "$..a..c")).strip(value)
     for _ in range(198):
         left = left["a"]
     assert left == {}

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 
 def test_a_late_pattern_finds_what_the_compiled_one_finds() -> None:
     text = "tea TEA coffee"
-    ours, theirs = late("tea", re.IGNORECASE), re.compile("tea", re.IGNORECASE)
+    ours, theirs = lazy_pattern("tea", re.IGNORECASE), re.compile("tea", re.IGNORECASE)
     for _ in ("compiles", "is compiled"):
         assert ours.findall(text) == theirs.findall(text)
         assert ours.sub("x", text) == theirs.sub("x", text)
@@ -18,10 +18,10 @@ def test_a_late_pattern_finds_what_the_compiled_one_finds() -> None:
 
 
 def test_the_source_is_known_before_anything_is_compiled() -> None:
-    assert late("(").pattern == "("
+    assert lazy_pattern("(").pattern == "("
 
 
 def test_a_mistake_shows_at_the_first_use() -> None:
-    broken = late("(")
+    broken = lazy_pattern("(")
     with pytest.raises(re.error):
         broken.search("text")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import PathRefused, UsageError
-from reenact.policy.paths import cassette_path, find_root, unsafe, world
+from reenact.policy.paths import cassette_path, find_root, unsafe_reason, world
 
 
 def test_root_is_the_nearest_ancestor_with_the_folder(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_name_is_refused_with_the_reason(name: str, reason: str, tmp_path: Path)
 
 
 def test_unsafe_knows_a_safe_path() -> None:
-    assert unsafe("policies/default.policy.json") is None
-    assert unsafe("ab:c") is None
+    assert unsafe_reason("policies/default.policy.json") is None
+    assert unsafe_reason("ab:c") is None
 
 
 def test_symlink_that_leads_outside_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from reenact.errors import SinkError
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.buffered_sink import BufferedSink, Recurring
+from reenact.store.buffered_sink import BufferedSink, PreparedCache
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.log.integrity import encode_manifest
 from reenact.store.memory import memory_seed
@@ -122,21 +122,24 @@ def env_read(value: object, kind: str = "state_mutation") -> Draft:
 @pytest.mark.parametrize("value", ["eu", None, SECRET, b"\xff", 1.0, "1.0"])
 def test_events_that_come_again_are_prepared_as_the_first_time(value: object) -> None:
     redactor = Redactor("default")
-    recurring = Recurring(redactor)
+    prepared_cache = PreparedCache(redactor)
     fresh = prepare(env_read(value), redactor)
     assert SECRET.encode() not in fresh.payload
     for _ in range(3):
-        assert recurring.prepare(env_read(value)) == fresh
-    assert recurring.prepare(env_read("other")) == prepare(env_read("other"), redactor)
+        assert prepared_cache.prepare(env_read(value)) == fresh
+    assert prepared_cache.prepare(env_read("other")) == prepare(env_read("other"), redactor)
 
 
 def test_a_variable_that_changes_is_recorded_with_its_new_value(tmp_path: Path) -> None:
     options = Options(redactor=Redactor("default"), durability="none")
-    recurring = Recurring(options.redactor)
+    prepared_cache = PreparedCache(options.redactor)
     events = []
     for value in ("eu", "eu", "us"):
         sink = BufferedSink(
-            tmp_path / "capture", clock=start_clock(), options=options, recurring=recurring
+            tmp_path / "capture",
+            clock=start_clock(),
+            options=options,
+            prepared_cache=prepared_cache,
         )
         sink.start(memory_seed("default"))
         sink.append(env_read(value))

@@ -19,7 +19,7 @@ from reenact.errors import SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Draft
 from reenact.format.manifest import RedactionInfo
 from reenact.policy.redaction.redactor import PLACEHOLDER, Profile, Redactor
-from reenact.store.copy_sink import Copier, LateSink
+from reenact.store.copy_sink import Copier, CopyOnWriteSink
 from reenact.store.memory import MemorySink, MemorySource, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
@@ -240,16 +240,16 @@ def test_copying_the_rest_ends_where_the_sink_does() -> None:
     assert [event.data["n"] for event in sink.events] == [7, 1, 2]
 
 
-# LateSink
+# CopyOnWriteSink
 
 
 @contextmanager
 def missing(
     path: Path, options: Options = PLAIN, *, key: Seal | None = None, warn: Any = None
-) -> Iterator[LateSink]:
+) -> Iterator[CopyOnWriteSink]:
     """Add what is missing to the recording at ``path``; the body says how it ends."""
     with open_recording(path) as old:
-        late = LateSink(
+        late = CopyOnWriteSink(
             make_sink(path, options, replace=True), old, seal=key, warn=warn or options.warn
         )
         late.start(make_seed("tape" if is_tape(path) else "events.jsonl", run_id="run_2"))
@@ -325,7 +325,7 @@ def test_adding_again_and_again_keeps_every_event_once(tmp_path: Path) -> None:
 @CONTAINERS
 def test_without_an_old_recording_it_starts_at_once(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    late = LateSink(make_sink(path))
+    late = CopyOnWriteSink(make_sink(path))
     with pytest.raises(UsageError, match="start the sink"):
         late.append(draft())
     late.start(make_seed("tape" if is_tape(path) else "events.jsonl"))
@@ -341,7 +341,7 @@ def test_without_an_old_recording_it_starts_at_once(tmp_path: Path, name: str) -
 def test_a_place_that_is_taken_is_refused_before_the_program_runs(tmp_path: Path) -> None:
     path = record(tmp_path / "c", notes(1))
     with pytest.raises(SinkError, match="already holds a recording"):
-        LateSink(make_sink(path)).start(make_seed())
+        CopyOnWriteSink(make_sink(path)).start(make_seed())
 
 
 @CONTAINERS
@@ -369,7 +369,7 @@ def test_the_source_belongs_to_whoever_opened_it(tmp_path: Path, new: int, end: 
     """It may be read in another thread meanwhile, and afterwards."""
     path = record(tmp_path / "c", notes(3))
     with open_recording(path) as old:
-        late = LateSink(make_sink(path, replace=True), old)
+        late = CopyOnWriteSink(make_sink(path, replace=True), old)
         late.start(make_seed())
         for one in notes(new):
             late.append(one)
@@ -398,7 +398,7 @@ def test_the_profile_is_that_of_the_old_recording() -> None:
     old.append(drafts[0])
     old.finalize()
     new = MemorySink(options=PLAIN)
-    late = LateSink(new, old.source())
+    late = CopyOnWriteSink(new, old.source())
     late.start(make_seed())
     late.append(draft())
     assert late.finalize().redaction.profile == "strict"
@@ -465,7 +465,7 @@ def test_an_old_recording_that_cannot_be_read_any_more_is_not_replaced(
 def test_a_sink_that_fails_ends_the_new_recording_and_not_the_program() -> None:
     said: list[str] = []
     sink = MemorySink(options=replace(PLAIN, warn=said.append), fail_after=2)
-    late = LateSink(sink, memory_source(*notes(3)), warn=said.append)
+    late = CopyOnWriteSink(sink, memory_source(*notes(3)), warn=said.append)
     late.start(make_seed())
     late.copy(3)
     assert [late.append(draft()), late.append(draft()), late.copy(1)] == [2, 0, 0]
@@ -494,7 +494,7 @@ def test_an_interruption_while_catching_up_leaves_the_old_recording(
     before = {place: found[2] for place, found in tree(tmp_path).items()}
     with open_recording(path) as old:
         interrupted = _Interrupted(old.manifest(), list(old))
-        late = LateSink(make_sink(path, replace=True), interrupted)
+        late = CopyOnWriteSink(make_sink(path, replace=True), interrupted)
         late.start(make_seed("tape" if is_tape(path) else "events.jsonl"))
         late.copy(1)
         late.copy(2)

@@ -10,7 +10,7 @@ import pytest
 from reenact.errors import SinkError, UsageError
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.copy_sink import Copier, LateSink
+from reenact.store.copy_sink import Copier, CopyOnWriteSink
 from reenact.store.memory import MemorySink, memory_seed, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.rewrite import redact_again
@@ -91,7 +91,7 @@ def test_it_stays_when_a_recording_is_redacted_again_or_copied(tmp_path: Path, n
 def test_a_sink_that_starts_late_is_flagged_when_it_does() -> None:
     for is_new in (True, False):
         sink = MemorySink(options=PLAIN)
-        late = LateSink(sink, memory_source(*notes(2)))
+        late = CopyOnWriteSink(sink, memory_source(*notes(2)))
         late.start(make_seed())
         late.flag(Flag.APPROXIMATE)
         if is_new:
@@ -101,7 +101,7 @@ def test_a_sink_that_starts_late_is_flagged_when_it_does() -> None:
 
 def test_a_sink_that_has_started_is_flagged_at_once() -> None:
     sink = MemorySink(options=PLAIN)
-    late = LateSink(sink)
+    late = CopyOnWriteSink(sink)
     late.start(make_seed())
     late.flag(Flag.APPROXIMATE)
     assert late.finalize().flags == [Flag.APPROXIMATE]
@@ -112,7 +112,7 @@ def test_every_sink_can_be_flagged(tmp_path: Path) -> None:
         MemorySink(),
         make_sink(tmp_path / "x"),
         make_sink(tmp_path / "x.jsonl"),
-        LateSink(MemorySink()),
+        CopyOnWriteSink(MemorySink()),
     ]
     for sink in sinks:
         sink.start(make_seed("tape" if sink is sinks[2] else "events.jsonl"))
@@ -137,7 +137,7 @@ def test_fields_of_a_copy_are_replaced_added_and_taken_away() -> None:
 def test_what_is_left_out_is_not_copied_at_the_end(tmp_path: Path, name: str) -> None:
     path = record(tmp_path / name, notes(5))
     with open_recording(path) as old:
-        late = LateSink(
+        late = CopyOnWriteSink(
             make_sink(path, replace=True),
             old,
             is_kept=lambda event: event.data["n"] != 4,
@@ -157,7 +157,7 @@ def test_what_is_left_out_is_not_copied_at_the_end(tmp_path: Path, name: str) ->
 
 
 def test_an_event_is_left_out_or_used_once() -> None:
-    late = LateSink(MemorySink(options=PLAIN), memory_source(*notes(3)))
+    late = CopyOnWriteSink(MemorySink(options=PLAIN), memory_source(*notes(3)))
     late.start(make_seed())
     late.leave_out(1)
     for use in (late.leave_out, late.copy):
@@ -170,7 +170,7 @@ def test_an_event_is_left_out_or_used_once() -> None:
 def test_notes_are_written_at_their_places_and_only_with_something_new() -> None:
     for is_new in (True, False):
         sink = MemorySink(options=PLAIN)
-        late = LateSink(sink, memory_source(*notes(3)))
+        late = CopyOnWriteSink(sink, memory_source(*notes(3)))
         late.start(make_seed())
         late.note(draft(data={"note": 0}))
         late.copy(2)

@@ -15,22 +15,24 @@ from reenact.format.canonical import decode, exact
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import Resolver, blob_references, is_delta
-from reenact.store.payloads.encoder import Packer
+from reenact.store.payloads.decoder import PayloadDecoder, blob_references, is_delta
+from reenact.store.payloads.encoder import PayloadEncoder
 from reenact.store.reader import open_recording
 from reenact.store.sink import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import PLAIN, datas, draft, raw_lines, read_manifest, record
 
 
-class Shallow(Packer):
+class Shallow(PayloadEncoder):
     DEEPEST = 4
 
 
 class Desk:
     """A packer and the reader of what it packs."""
 
-    def __init__(self, folder: Path, kind: type[Packer] = Packer, **options: Any) -> None:
+    def __init__(
+        self, folder: Path, kind: type[PayloadEncoder] = PayloadEncoder, **options: Any
+    ) -> None:
         self.blobs = Blobs(folder)
         self.packer = kind(self.blobs, **options)
         self.stored: dict[int, bytes] = {}
@@ -44,7 +46,7 @@ class Desk:
         return self.stored[seq]
 
     def read(self, seq: int) -> bytes:
-        return Resolver(self.blobs, self.stored.__getitem__).whole(seq, self.stored[seq])
+        return PayloadDecoder(self.blobs, self.stored.__getitem__).whole(seq, self.stored[seq])
 
     def depth(self, seq: int) -> int:
         if not is_delta(self.stored[seq]):
@@ -136,7 +138,7 @@ def test_a_delta_that_says_too_little_of_its_result_is_refused(tmp_path: Path, d
     whole = f"sha256:{hashlib.sha256(b'{}').hexdigest()}"
     wrong = delta([1], ["{}"], digest=whole[: 7 + digits])
     with pytest.raises(RecordingDamaged, match="does not rebuild"):
-        Resolver(Blobs(tmp_path), {1: b"{}"}.__getitem__).whole(2, wrong)
+        PayloadDecoder(Blobs(tmp_path), {1: b"{}"}.__getitem__).whole(2, wrong)
 
 
 def test_a_secret_in_the_key_does_not_reach_the_disk_by_way_of_a_delta(tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_read_in_order_nothing_is_rebuilt_twice_however_many_lanes_there_are(
         fetched.append(seq)
         return desk.stored[seq]
 
-    resolver = Resolver(desk.blobs, fetch)
+    resolver = PayloadDecoder(desk.blobs, fetch)
     for seq, data in desk.stored.items():
         assert decode(resolver.whole(seq, data))["turn"] == (seq - 1) // lanes
     # A payload that is stored whole is looked for when the first delta is made of it.
@@ -189,7 +191,7 @@ def test_read_in_order_nothing_is_rebuilt_twice_however_many_lanes_there_are(
 
 
 def test_of_long_payloads_only_a_few_are_remembered(tmp_path: Path) -> None:
-    class Forgetful(Resolver):
+    class Forgetful(PayloadDecoder):
         REMEMBERED_BYTES = 10_000
 
     desk = Desk(tmp_path)
@@ -262,7 +264,7 @@ def test_forgetting_refers_to_nothing_earlier(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_for_comparison_is_bounded(tmp_path: Path) -> None:
-    class Forgetful(Packer):
+    class Forgetful(PayloadEncoder):
         KEPT_BYTES = 5_000
 
     desk = Desk(tmp_path, Forgetful)
@@ -378,7 +380,7 @@ def delta(of: list[Any], ops: list[Any], digest: str | None = None, result: byte
 def test_a_reference_that_leads_nowhere_is_damage(
     tmp_path: Path, stored: bytes, reason: str
 ) -> None:
-    resolver = Resolver(Blobs(tmp_path), {1: b'{"a":1}', 2: stored}.__getitem__)
+    resolver = PayloadDecoder(Blobs(tmp_path), {1: b'{"a":1}', 2: stored}.__getitem__)
     with pytest.raises(RecordingDamaged) as caught:
         resolver.whole(2, stored)
     assert reason in caught.value.message
@@ -388,4 +390,4 @@ def test_a_blob_of_an_unknown_kind_is_damage(tmp_path: Path) -> None:
     digest, _ = Blobs(tmp_path).put(b"content")
     stored = b'{"a":{"$blob":"%b","kind":"video"}}' % digest.encode()
     with pytest.raises(RecordingDamaged, match="unknown kind 'video'"):
-        Resolver(Blobs(tmp_path), {1: stored}.__getitem__).whole(1, stored)
+        PayloadDecoder(Blobs(tmp_path), {1: stored}.__getitem__).whole(1, stored)

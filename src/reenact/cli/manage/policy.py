@@ -17,7 +17,7 @@ from msgspec import structs
 from reenact.cli._output import count, escape_controls, json_line, report, rows
 from reenact.cli._parser import NEAREST, Command, Group, Parser, json_flag, root
 from reenact.errors import UsageError
-from reenact.policy.explain import Value, describe
+from reenact.policy.explain import EffectiveSetting, describe
 from reenact.policy.files import Finding
 from reenact.policy.index import (
     INDEX,
@@ -232,7 +232,7 @@ def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _row(value: Value) -> tuple[str, str, str]:
+def _row(value: EffectiveSetting) -> tuple[str, str, str]:
     absent = "none" if value.name in _NAMED else "any"
     return (
         value.name,

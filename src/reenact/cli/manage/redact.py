@@ -14,7 +14,7 @@ from reenact.cli._parser import RECORDING, Command, Parser, json_flag
 from reenact.cli._recordings import manifest_json, recording_at
 from reenact.errors import UsageError
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.rewrite import Removed, redact_again
+from reenact.store.rewrite import RedactionResult, redact_again
 
 __all__ = ["COMMANDS"]
 
@@ -95,7 +95,9 @@ def _salt(name: str | None) -> bytes | None:
     return salt
 
 
-def _removed_json(target: Path, removed: Removed, places: dict[int, list[str]]) -> dict[str, Any]:
+def _removed_json(
+    target: Path, removed: RedactionResult, places: dict[int, list[str]]
+) -> dict[str, Any]:
     return {
         "path": str(target),
         **manifest_json(removed.manifest),
@@ -106,7 +108,9 @@ def _removed_json(target: Path, removed: Removed, places: dict[int, list[str]]) 
     }
 
 
-def _removed_text(target: Path, removed: Removed, places: dict[int, list[str]]) -> list[str]:
+def _removed_text(
+    target: Path, removed: RedactionResult, places: dict[int, list[str]]
+) -> list[str]:
     total = sum(removed.by_rule.values())
     lines = [
         f"{escape_controls(str(target))}: {count(total, 'value')} removed "

@@ -22,7 +22,7 @@ from reenact.errors import UsageError
 from reenact.format.deliveries import parse_chunk_delivery
 from reenact.format.event import Data
 from reenact.format.json_path import Path, join, parse
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from reenact.store.seal import Seal
@@ -46,7 +46,7 @@ __all__ = [
 
 LAST_MODEL_CALL = "last-llm"
 
-_STEP = late(r"([a-z][a-z0-9_.-]*):([1-9][0-9]{0,8})")
+_STEP = lazy_pattern(r"([a-z][a-z0-9_.-]*):([1-9][0-9]{0,8})")
 _ANY = "call"
 _PROCESS = "process"
 

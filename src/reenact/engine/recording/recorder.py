@@ -25,7 +25,7 @@ from reenact.format.event import Data, Draft, Event
 from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import BranchSink, LateSink
+    from reenact.store.copy_sink import BranchSink, CopyOnWriteSink
     from reenact.store.log.journal import Note
     from reenact.store.sink import Sink
 
@@ -78,7 +78,7 @@ class Recorder:
         redactor: Redactor,
         budget: RecordingBudget,
         *,
-        copy_sink: LateSink | BranchSink | None = None,
+        copy_sink: CopyOnWriteSink | BranchSink | None = None,
         lock: Any = None,
     ) -> None:
         self.budget = budget

@@ -24,17 +24,17 @@ from reenact.format.event import ROOT_LANE, Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.access import KNOWN
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.buffered_sink import BufferedSink, Recurring
-from reenact.store.copy_sink import BranchSink, Copier, LateSink
+from reenact.store.buffered_sink import BufferedSink, PreparedCache
+from reenact.store.copy_sink import BranchSink, Copier, CopyOnWriteSink
 from reenact.store.directory.layout import EVENTS
-from reenact.store.directory.segments import GuestSink, read_open
+from reenact.store.directory.segments import SegmentSink, read_open
 from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import again, make_seed
 from reenact.store.seal import own_seal
 from reenact.store.sink import CopySink, Options
 from reenact.store.source import SeekableSource
 from reenact.store.tape.sink import TapeSink
-from reenact.store.tape.stable import as_before, header_of
+from reenact.store.tape.stable import header_of, with_old_identity
 
 __all__ = [
     "BufferedRecordings",
@@ -98,7 +98,7 @@ def start_recording(settings: Settings, path: Path, parts: SessionResources) -> 
     replace = mode in ("rewrite", *ADDING_MODES) or settings.overwrite or settings.append
     sink = _sink(settings, path, parts, replace=replace)
     if mode in ADDING_MODES or settings.append:
-        parts.copy_sink = LateSink(
+        parts.copy_sink = CopyOnWriteSink(
             sink,
             parts.source,
             seal=parts.seal,
@@ -125,7 +125,7 @@ class BufferedRecordings:
 
     def __init__(self, settings: Settings) -> None:
         self._redactor = settings.redactor()
-        self._recurring = Recurring(self._redactor)
+        self._prepared_cache = PreparedCache(self._redactor)
         self._free: set[str] = set()
         self._seed: Seed | None = None
 
@@ -137,7 +137,9 @@ class BufferedRecordings:
         options = Options(
             redactor=self._redactor, durability=settings.policy.durability, warn=settings.warn
         )
-        sink = BufferedSink(settings.path, clock=clock, options=options, recurring=self._recurring)
+        sink = BufferedSink(
+            settings.path, clock=clock, options=options, prepared_cache=self._prepared_cache
+        )
         parts = SessionResources(
             clock,
             self._redactor,
@@ -204,7 +206,7 @@ def join_fork(settings: Settings, parts: SessionResources) -> SessionResources:
             f"{folder} is not being recorded", hint="a process joins while the recording is open"
         )
     parts.reader = parts.source.reopen()
-    sink = GuestSink(folder, _options(settings, parts.redactor, tape=False))
+    sink = SegmentSink(folder, _options(settings, parts.redactor, tape=False))
     parts.forks_to = BranchSink(sink, parts.reader, 0, seal=parts.seal)
     parts.forks_to.start(begun.seed)
     parts.sink, parts.clock = parts.forks_to, begun.clock
@@ -254,7 +256,7 @@ def join_recording(settings: Settings) -> SessionResources:
             f"{path} is not being recorded", hint="a process joins while the recording is open"
         )
     redactor = settings.redactor(begun.seed.redaction.profile)
-    sink = GuestSink(path, _options(settings, redactor, tape=False))
+    sink = SegmentSink(path, _options(settings, redactor, tape=False))
     sink.start(begun.seed)
     room, run_id = RecordingBudget(settings.policy), begun.seed.run_id
     return SessionResources(begun.clock, redactor, sink=sink, budget=room, run_id=run_id)
@@ -296,7 +298,9 @@ def _seed(settings: Settings, parts: SessionResources, *, into: bool = False) ->
         )
     old = None if into else _replaced(settings, parts, path)
     if old is not None:  # what was drawn is what was recorded of it before, where that is added to
-        seed = as_before(seed, old, *(RECORDED_DRAW_SOURCES if parts.source is not None else ()))
+        seed = with_old_identity(
+            seed, old, *(RECORDED_DRAW_SOURCES if parts.source is not None else ())
+        )
     parts.run_id = seed.run_id
     return seed
 

@@ -40,7 +40,7 @@ from reenact.store.tape.reader import part_path
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
-    from reenact.store.copy_sink import LateSink
+    from reenact.store.copy_sink import CopyOnWriteSink
 
 __all__ = [
     "make_comparer",
@@ -232,7 +232,7 @@ if TYPE_CHECKING:
         fork: ForkedRun | None
 
         @property
-        def copy_sink(self) -> LateSink | None: ...
+        def copy_sink(self) -> CopyOnWriteSink | None: ...
 
 
 def make_draws(session: DrawingSession) -> Draws:

@@ -17,7 +17,7 @@ from reenact.store.source import SeekableSource
 
 if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.copy_sink import BranchSink, Copier, LateSink
+    from reenact.store.copy_sink import BranchSink, Copier, CopyOnWriteSink
     from reenact.store.sink import CopySink
 
 __all__ = ["SessionResources"]
@@ -30,8 +30,8 @@ class SessionResources(msgspec.Struct):
     clock: Clock
     redactor: Redactor
     source: SeekableSource | None = None
-    sink: CopySink | LateSink | BranchSink | None = None
-    copy_sink: LateSink | None = None
+    sink: CopySink | CopyOnWriteSink | BranchSink | None = None
+    copy_sink: CopyOnWriteSink | None = None
     copier: Copier | None = None
     seal: Seal | None = None
     reader: SeekableSource | None = None

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
     from reenact.engine.scheduling import loop_scheduler
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
-    from reenact.store.copy_sink import LateSink
+    from reenact.store.copy_sink import CopyOnWriteSink
     from reenact.store.source import SeekableSource
 else:
     loop_scheduler = lazy_module("reenact.engine.scheduling.loop_scheduler")  # loads asyncio
@@ -404,7 +404,7 @@ class Session:
         return None if self.resources is None else self.resources.source
 
     @property
-    def copy_sink(self) -> LateSink | None:
+    def copy_sink(self) -> CopyOnWriteSink | None:
         """The sink of an update, which copies events of the old recording."""
         return None if self.resources is None else self.resources.copy_sink
 

@@ -35,7 +35,7 @@ from reenact.policy.model import (
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.warning import Heard, Warn, print_warning
+from reenact.store.warning import Warn, WarningRelay, print_warning
 
 __all__ = [
     "ADDING_MODES",
@@ -221,7 +221,7 @@ def resolve_settings(
         unused=unused or pinned.policy.unused or ("error" if is_strict else "warn"),
         path=place,
         tape=as_tape,
-        warn=warn if isinstance(warn, Heard) else Heard(warn),
+        warn=warn if isinstance(warn, WarningRelay) else WarningRelay(warn),
         files=_places(top, pinned.policy.files.roots),
         files_apart=_apart(top, place),
         allowed_drivers=drivers | rest.pop("allowed_drivers", frozenset()),

@@ -25,7 +25,7 @@ from reenact.engine.lanes import Lane
 from reenact.format.draws import Name, dump_aside
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import LateSink
+    from reenact.store.copy_sink import CopyOnWriteSink
 
 __all__ = ["UpdateDraws"]
 
@@ -38,7 +38,7 @@ _BOOKS = frozenset({"aside", "instant", "position", "redacted", "valueHash"})
 class UpdateDraws(RecordedDraws):
     """See the module."""
 
-    def __init__(self, session: DrawSession, copy_sink: LateSink) -> None:
+    def __init__(self, session: DrawSession, copy_sink: CopyOnWriteSink) -> None:
         super().__init__(session)
         self._copy_sink = copy_sink
         self._recorded = None if session.source is None else recorded_draws(session)

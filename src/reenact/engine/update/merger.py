@@ -20,7 +20,7 @@ from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import LateSink
+    from reenact.store.copy_sink import CopyOnWriteSink
 
 __all__ = ["RecordingMerger"]
 
@@ -34,7 +34,7 @@ class RecordingMerger:
     def __init__(
         self,
         script: RecordedCalls,
-        copy_sink: LateSink,
+        copy_sink: CopyOnWriteSink,
         machine: Machine,
         comparer: Comparer,
         *,

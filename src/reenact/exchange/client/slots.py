@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reenact._system import entropy
 from reenact.exchange.model import MAX_ID
-from reenact.store.files import claim, make_private_folder, replace_file
+from reenact.store.files import make_private_folder, replace_file, try_lock
 
 __all__ = ["Slot", "claim_slot", "orphans"]
 
@@ -76,7 +76,7 @@ def _claimed(folder: Path) -> Iterator[bool]:
 def _try(folder: Path) -> int | None:
     fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if claim(fd):
+        if try_lock(fd):
             return fd
     except BaseException:
         os.close(fd)

@@ -25,7 +25,7 @@ from reenact.exchange.client.workers import Notices
 from reenact.exchange.model import Exchange
 from reenact.store.buffered_sink import Contents
 from reenact.store.directory.layout import EVENTS, MANIFEST
-from reenact.store.files import make_private_folder, replace_file, size_of
+from reenact.store.files import folder_size, make_private_folder, replace_file
 from reenact.store.log.writer import write_whole
 
 __all__ = [
@@ -214,7 +214,7 @@ class FolderEntry(msgspec.Struct, frozen=True):
 
     def measure(self) -> int:
         """Return the size on disk."""
-        return size_of(self.path)
+        return folder_size(self.path)
 
 
 Entry = FolderEntry | LogEntry
@@ -310,7 +310,7 @@ class Spool:
             make_private_folder(path, exist_ok=False)
             shutil.move(capture, path / CAPTURE)
             data = msgspec.json.encode(exchange)
-            size = len(data) + size_of(path)
+            size = len(data) + folder_size(path)
             if not self._has_room(size):
                 return self._drop(f"{self._max_bytes} bytes of them wait to be sent", path)
             replace_file(path / EXCHANGE, data, sync=False)

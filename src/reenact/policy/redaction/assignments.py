@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.grammar import (
     BEHIND_BARE,
     BEHIND_QUOTED,
@@ -37,7 +37,7 @@ from reenact.policy.redaction.names import (
     is_harmless,
     normalise,
 )
-from reenact.policy.redaction.prescan import ClueIndex, Searched, clue_of, matches_at
+from reenact.policy.redaction.prescan import ClueIndex, IndexedText, clue_of, matches_at
 
 __all__ = [
     "Assignments",
@@ -49,24 +49,30 @@ __all__ = [
 ]
 
 _DELIMITER = r"(?:[ \t]{0,6}[:=]|(?P<run>\\*)(?P<quote>[\"'])|(?P<tag>(?=[ \t\r\n]|/?>|/?&gt;|</)))"
-_NAME_BEFORE = late(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
-_PART = late(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
-_OWNER = late(r"[\"']?([A-Za-z][A-Za-z_.-]{2,40})\\*[\"']?[ \t\r\n]{0,16}[:=][ \t\r\n]{0,16}\Z")
+_NAME_BEFORE = lazy_pattern(r"[A-Za-z0-9_.\-\[\]+~$]{0,100}\Z")
+_PART = lazy_pattern(r"form-data[ \t]{0,4};[ \t]{0,4}name=([^\s\"';\\]{1,100})", CASELESS)
+_OWNER = lazy_pattern(
+    r"[\"']?([A-Za-z][A-Za-z_.-]{2,40})\\*[\"']?[ \t\r\n]{0,16}[:=][ \t\r\n]{0,16}\Z"
+)
 _BLANKS = tuple(" \t")
-_COUNT = late(r"[0-9]{1,3}[,;.)\]}]*")
-_AUTHORIZATION_CODE = late(r"(?<![A-Za-z0-9_.\-\[%])code=([^&\"'<>\\`\x00-\x20\x7f]+)", CASELESS)
-_CODE_FIELD = late(
+_COUNT = lazy_pattern(r"[0-9]{1,3}[,;.)\]}]*")
+_AUTHORIZATION_CODE = lazy_pattern(
+    r"(?<![A-Za-z0-9_.\-\[%])code=([^&\"'<>\\`\x00-\x20\x7f]+)", CASELESS
+)
+_CODE_FIELD = lazy_pattern(
     r"(?P<quote>\\*[\"'])code(?P=quote)[ \t\r\n]{0,16}:[ \t\r\n]{0,16}(?=\\*[\"'])", CASELESS
 )
-_BESIDE_CODE = late(
+_BESIDE_CODE = lazy_pattern(
     r"(?:\A|[?&#;\"' \t\r\n])(?:state|session_state|iss|redirect_uri|grant_type|code_verifier)=",
     CASELESS,
 )
-_BESIDE_CODE_FIELD = late(r"[\"'](?:redirect_?uri|grant_?type|code_?verifier)\\*[\"']", CASELESS)
+_BESIDE_CODE_FIELD = lazy_pattern(
+    r"[\"'](?:redirect_?uri|grant_?type|code_?verifier)\\*[\"']", CASELESS
+)
 _BESIDE_CODE_WORDS = ("redirect", "grant", "verifier")
-_RUN = late(r"[^\s\"'<>`]+")
+_RUN = lazy_pattern(r"[^\s\"'<>`]+")
 _BESIDE = 1_000
-_FLAG = late(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
+_FLAG = lazy_pattern(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
 
 
 class Assignments:
@@ -75,13 +81,14 @@ class Assignments:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._stems = [
-            (stem, late(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS)) for stem in names.stems
+            (stem, lazy_pattern(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
+            for stem in names.stems
         ]
         self._by_clue = ClueIndex(
             (clue_of(stem.needs[0], ends=stem.ends), at) for at, stem in enumerate(names.stems)
         )
 
-    def find(self, searched: Searched) -> Iterator[Finding]:
+    def find(self, searched: IndexedText) -> Iterator[Finding]:
         """Every secret behind a name in the text."""
         text = searched.text
         matches: list[re.Match[str]] = []
@@ -195,7 +202,7 @@ def _is_excused(text: str, opening: int, place: int, name: str, found: list[Find
     return owner is None or not is_always_sent(owner[1])
 
 
-def _authorization_codes(searched: Searched) -> Iterator[Finding]:
+def _authorization_codes(searched: IndexedText) -> Iterator[Finding]:
     """Find the ``code`` of OAuth, which is recognised by neighbouring parameters or fields."""
     text = searched.text
     for run in _RUN.finditer(text) if searched.has("code=") else ():
@@ -211,30 +218,34 @@ def _authorization_codes(searched: Searched) -> Iterator[Finding]:
             yield Finding(found.start, found.end, "name")
 
 
-_OPENING = late(r"(?P<open><|&lt;)(?P<name>(?:[A-Za-z_][\w.\-]{0,60}:)?[\w.\-]{0,100})\Z", re.ASCII)
+_OPENING = lazy_pattern(
+    r"(?P<open><|&lt;)(?P<name>(?:[A-Za-z_][\w.\-]{0,60}:)?[\w.\-]{0,100})\Z", re.ASCII
+)
 _REACH = 200
-_TAG_END = late(r"""(?:[^<>"']++|"[^"<]{0,4000}"|'[^'<]{0,4000}')*+>""")
-_ESCAPED_TAG_END = late(r"[^<>]{0,4000}?&gt;")
-_PIECES = late(
+_TAG_END = lazy_pattern(r"""(?:[^<>"']++|"[^"<]{0,4000}"|'[^'<]{0,4000}')*+>""")
+_ESCAPED_TAG_END = lazy_pattern(r"[^<>]{0,4000}?&gt;")
+_PIECES = lazy_pattern(
     r"<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)|<!--.*?-->|<[^<>]*>|(?P<run>[^<]+)", re.DOTALL
 )
-_ESCAPED_PIECES = late(
+_ESCAPED_PIECES = lazy_pattern(
     r"&lt;!\[CDATA\[(?P<cdata>.*?)(?:\]\]&gt;|\Z)|&lt;.*?&gt;|(?P<run>(?:[^&<]++|&(?!lt;))+)",
     re.DOTALL,
 )
-_NAMED_BEFORE = late(r"<(?P<tag>key|name)>\s{0,20}[\w.\-]{0,100}\Z", re.IGNORECASE | re.ASCII)
-_NAMED_AFTER = late(
+_NAMED_BEFORE = lazy_pattern(
+    r"<(?P<tag>key|name)>\s{0,20}[\w.\-]{0,100}\Z", re.IGNORECASE | re.ASCII
+)
+_NAMED_AFTER = lazy_pattern(
     r"\s{0,20}</(?:key|name)>\s{0,100}<(?P<tag>[A-Za-z_][\w.:\-]{0,60})>(?P<value>[^<]*)",
     re.IGNORECASE | re.ASCII,
 )
 
 
-_ATTRIBUTE_BEFORE = late(
+_ATTRIBUTE_BEFORE = lazy_pattern(
     r"<(?:[\w.\-]{1,60}:)?(?:arg|attribute|entry|env|field|item|param|parameter|prop|property|setting|string"
     r"|variable)\s[^<>]{0,200}?(?:key|name)\s{0,4}=\s{0,4}\\*\Z",
     re.IGNORECASE | re.ASCII,
 )
-_ATTRIBUTE_AFTER = late(r"[^<>]{0,200}(?<!/)>(?P<value>[^<]+)</", re.ASCII)
+_ATTRIBUTE_AFTER = lazy_pattern(r"[^<>]{0,200}(?<!/)>(?P<value>[^<]+)</", re.ASCII)
 
 
 class Element(msgspec.Struct, frozen=True):

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.grammar import Finding, is_closing_quote, string
-from reenact.policy.redaction.prescan import Clue, ClueIndex, Searched, clue_of, matches_at
+from reenact.policy.redaction.prescan import Clue, ClueIndex, IndexedText, clue_of, matches_at
 from reenact.policy.redaction.tokens import GATE_EDGE
 
 __all__ = [
@@ -92,7 +92,7 @@ def _programs() -> dict[str, Program]:
 
 PROGRAMS = _programs()
 _WORDS = "|".join(re.escape(name) for name in sorted(PROGRAMS, key=len, reverse=True))
-_PROGRAM = late(
+_PROGRAM = lazy_pattern(
     # The colour codes of terminals are not part of a name.
     r"(?:(?<![A-Za-z0-9_.\-])|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m)|(?<=;[0-9]m)|(?<=;[0-9]{2}m))"
     rf"({_WORDS})(?:\.exe)?(?=[ \t]|\\*[\"'])",
@@ -118,7 +118,7 @@ GATE_FLAG = r"(?:[ \t\n\"']|\\[nt]|%(?:09|0a|2[027]))-[a-z-]{0,12}[uapwk]"
 """
 
 # ``net use`` and ``net user`` take a password without a flag before it.
-_NET = late(
+_NET = lazy_pattern(
     r"(?:(?<![A-Za-z0-9_.\-])|(?<=\\[nrt]))net1?(?:\.exe)?"
     r"(?P<between>[ \t]{1,8}|\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}\\*[\"'])"
     r"(?P<verb>user?)(?=[ \t]|\\*[\"'])",
@@ -126,26 +126,26 @@ _NET = late(
 )
 GATE_NET = rf"{GATE_EDGE}net1?(?:\.exe)?(?:[ \t\r\n\"',\\]|\\[nrt]){{1,100}}user?[ \t\"'\\]"
 _NET_NAMES = ("net", "net1")
-_DEVICE = late(r"[a-z]:|lpt[0-9]:?|[*?]", re.IGNORECASE | re.ASCII)
-_VARIABLE = late(r"%\w+%|!\w+!", re.ASCII)
+_DEVICE = lazy_pattern(r"[a-z]:|lpt[0-9]:?|[*?]", re.IGNORECASE | re.ASCII)
+_VARIABLE = lazy_pattern(r"%\w+%|!\w+!", re.ASCII)
 _MOST_WORDS = 12
-_LINE_BETWEEN = late(r"[ \t]+")
-_LIST_BETWEEN = late(r"\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}(?=\\*[\"'])")
-_LINE_WORD = late(r"[^\"'`<>|;&\x00-\x20\x7f]+")
+_LINE_BETWEEN = lazy_pattern(r"[ \t]+")
+_LIST_BETWEEN = lazy_pattern(r"\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}(?=\\*[\"'])")
+_LINE_WORD = lazy_pattern(r"[^\"'`<>|;&\x00-\x20\x7f]+")
 
 _LONGEST = 4_000
 _BEFORE_FLAG = " \t\n\"'"
 # A flag, and what separates it from its value: nothing, blanks, an equals sign, or the end of an
 # item in a list of arguments.
-_FLAG = late(
+_FLAG = lazy_pattern(
     r"(?<=[ \t\n\"'])(?P<flag>--?[A-Za-z][A-Za-z\-]*)"
     r"(?P<between>=|[ \t]{1,8}(?:\\\r?\n[ \t]{0,40})?|\\*[\"'][ \t\r\n]{0,40},[ \t\r\n]{0,40}(?=\\*[\"'])|)",
     re.ASCII,
 )
-_BARE = late(r"[^\"'`<>|;&\\\x00-\x20\x7f]+")
-_TEMPLATE = late(r"(?:[\w.%:,@-]*)(?:\$\{?[A-Za-z_]|\$\(|\{\{|<)[^\"']*", re.ASCII)
+_BARE = lazy_pattern(r"[^\"'`<>|;&\\\x00-\x20\x7f]+")
+_TEMPLATE = lazy_pattern(r"(?:[\w.%:,@-]*)(?:\$\{?[A-Za-z_]|\$\(|\{\{|<)[^\"']*", re.ASCII)
 _SEPARATORS = (":", ",", "%")
-_TOKEN = late(r"(?=(?:[^0-9]*[0-9]){3})\S{16,}", re.ASCII)
+_TOKEN = lazy_pattern(r"(?=(?:[^0-9]*[0-9]){3})\S{16,}", re.ASCII)
 
 
 def gate_program(name: str) -> tuple[tuple[Clue, ...], str]:
@@ -244,7 +244,7 @@ def _is_login(value: str) -> bool:
     return bool(is_login) and not _TEMPLATE.fullmatch(value)
 
 
-def command_credentials(searched: Searched) -> Iterator[Finding]:
+def command_credentials(searched: IndexedText) -> Iterator[Finding]:
     """Every credential in the commands of a text: lines for a shell, and lists of arguments."""
     text = searched.text
     if not any(before + "-" in text for before in _BEFORE_FLAG):
@@ -298,7 +298,7 @@ def _net_spans(text: str, place: int, *, is_list: bool) -> Iterator[tuple[int, i
         yield word.start(), word.start() + len(word[0].rstrip("\\"))
 
 
-def _programs_in(searched: Searched) -> list[re.Match[str]]:
+def _programs_in(searched: IndexedText) -> list[re.Match[str]]:
     """The names of programs in the text, in order."""
     needs = set(_BY_CLUE.fitting(searched.index, searched.low))
     if not searched.aligned:

@@ -42,9 +42,9 @@ __all__ = [
     "Engine",
     "Gate",
     "Pattern",
-    "Shelf",
+    "PatternCache",
     "Verdict",
-    "shelf_of",
+    "pattern_cache",
 ]
 
 Engine = Literal["auto", "hyperscan", "python"]
@@ -288,7 +288,7 @@ def _database(hyperscan: Any, patterns: tuple[Pattern, ...]) -> Any:
     ids = [*_ids(patterns), _STREAM_ID]
     flags = [*(caseless if pattern.caseless else once for pattern in patterns), once]
     made_of = repr((hyperscan.__version__, expressions, ids, flags)).encode()
-    name, shelf = hashlib.sha256(made_of).hexdigest(), shelf_of(os.environ)
+    name, shelf = hashlib.sha256(made_of).hexdigest(), pattern_cache(os.environ)
     kept = shelf.get(name)
     if kept is not None:
         try:
@@ -390,17 +390,17 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 
 
-def shelf_of(environ: Mapping[str, str]) -> Shelf:
+def pattern_cache(environ: Mapping[str, str]) -> PatternCache:
     """The shelf of this user. An empty variable counts as unset."""
     own, shared, home = map(environ.get, ("REENACT_CONFIG_DIR", "XDG_CACHE_HOME", "HOME"))
     if own:
-        return Shelf(Path(own) / "compiled")
+        return PatternCache(Path(own) / "compiled")
     if shared:
-        return Shelf(Path(shared) / "reenact")
-    return Shelf(Path(home) / ".cache" / "reenact" if home else None)
+        return PatternCache(Path(shared) / "reenact")
+    return PatternCache(Path(home) / ".cache" / "reenact" if home else None)
 
 
-class Shelf:
+class PatternCache:
     """A folder of things that can be made again; with None, one that keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.names import CASELESS, is_cookie, normalise
 
 __all__ = [
@@ -34,22 +34,22 @@ __all__ = [
 
 Span = tuple[int, int]
 
-_STRING_START = late(r"[bBrRuUfF]{0,2}(\\*)([\"'])")
-_DOUBLE = late(r'(?<!\\)\\*+"')
-_SINGLE = late(r"(?<!\\)\\*+'")
-_NUMBER = late(r"-?[0-9](?:[0-9.eE+\-])*")
-_TOKEN = late(r"[{}\[\]()]|(?<!\\)\\*+[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
-_COLON = late(r"[ \t\r\n]*(?::|=>)")
-_SCHEMA = late(
+_STRING_START = lazy_pattern(r"[bBrRuUfF]{0,2}(\\*)([\"'])")
+_DOUBLE = lazy_pattern(r'(?<!\\)\\*+"')
+_SINGLE = lazy_pattern(r"(?<!\\)\\*+'")
+_NUMBER = lazy_pattern(r"-?[0-9](?:[0-9.eE+\-])*")
+_TOKEN = lazy_pattern(r"[{}\[\]()]|(?<!\\)\\*+[\"']|(?<![\w.])-?[0-9][0-9.eE+\-]*")
+_COLON = lazy_pattern(r"[ \t\r\n]*(?::|=>)")
+_SCHEMA = lazy_pattern(
     r"\"type\\*\"\s{0,8}:\s{0,8}\[?\s{0,8}\\*\"(?:string|integer|number|boolean|object|array|null)\\*\""
     r"|\"(?:\$ref|anyOf|oneOf|allOf)\\*\"\s{0,8}:",
     re.ASCII,
 )
-_SCHEMA_VALUE = late(
+_SCHEMA_VALUE = lazy_pattern(
     r"[\"'](?:default|const|examples?)\\*[\"']\s{0,16}:\s{0,16}\[?\s{0,16}\\*[\"']?\Z", re.ASCII
 )
 _SCHEMA_REACH = 20_000
-_JOINED_COOKIE = late(r",[ \t]*([^=;,\s]+)=([^;,]*)")
+_JOINED_COOKIE = lazy_pattern(r",[ \t]*([^=;,\s]+)=([^;,]*)")
 _ATTRIBUTES = frozenset(
     "expires max-age domain path secure httponly samesite partitioned priority version".split()
 )
@@ -177,47 +177,49 @@ def _cookie(text: str, start: int, end: int, *, first: bool) -> Iterator[Span]:
         yield place, end
 
 
-_ASSIGN = late(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
-_COMMA = late(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
-_BARE = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
-_NOT_A_VALUE = late(
+_ASSIGN = lazy_pattern(r"\\*\]?[ \t\r\n]{0,256}(?::(?![:/])|=>|=(?![=~]))[ \t\r\n]{0,256}")
+_COMMA = lazy_pattern(r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}")
+_BARE = lazy_pattern(r"[^&\"'<>\\`\x00-\x20\x7f]+")
+_NOT_A_VALUE = lazy_pattern(
     r"(?:none|null|true|false|undefined|\$[A-Z_][A-Z0-9_]*|\$?\{[^{}]*\}|\$?\{\{.*)[,;:)\]}]*\Z",
     CASELESS,
 )
 # A pair in a list of pairs: `["password", "name"]` alone may be any two words.
-_PAIR_OPENS = late(r"[\[(,][ \t\r\n]{0,256}[\[(][ \t\r\n]{0,256}[bBuU]?\\*\Z")
-_PAIR_CLOSES = late(r"[ \t\r\n]{0,256},?[ \t\r\n]{0,256}[\])]")
-_NAMED_BEFORE = late(
+_PAIR_OPENS = lazy_pattern(r"[\[(,][ \t\r\n]{0,256}[\[(][ \t\r\n]{0,256}[bBuU]?\\*\Z")
+_PAIR_CLOSES = lazy_pattern(r"[ \t\r\n]{0,256},?[ \t\r\n]{0,256}[\])]")
+_NAMED_BEFORE = lazy_pattern(
     r"[\"'](?:name|key|header|field)\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}\\*\Z", CASELESS
 )
-_NAMED_AFTER = late(
+_NAMED_AFTER = lazy_pattern(
     r"[ \t\r\n]{0,256},[ \t\r\n]{0,256}\\*[\"']value\\*[\"'][ \t\r\n]{0,256}:[ \t\r\n]{0,256}",
     CASELESS,
 )
-_LOG_PROBABILITY_BEFORE = late(
+_LOG_PROBABILITY_BEFORE = lazy_pattern(
     r"log_?prob[a-z]*\\*[\"']\s{0,16}:\s{0,16}-?[0-9.eE+\-]{1,40}\s{0,16},\s{0,16}\\*\Z", CASELESS
 )
-_LOG_PROBABILITY_AFTER = late(r"\s{0,16},\s{0,16}\\*[\"']log_?prob", CASELESS)
-_PART_NAME_BEFORE = late(r"name\*?=\\*\Z", CASELESS)
-_PART_HEADERS = late(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
-_PART_END = late(r"\r?\n--|\Z")
-_CLOSING = late(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
+_LOG_PROBABILITY_AFTER = lazy_pattern(r"\s{0,16},\s{0,16}\\*[\"']log_?prob", CASELESS)
+_PART_NAME_BEFORE = lazy_pattern(r"name\*?=\\*\Z", CASELESS)
+_PART_HEADERS = lazy_pattern(r"[^\r\n]{0,400}(?:\r?\n[^\r\n]{1,400}){0,8}\r?\n\r?\n")
+_PART_END = lazy_pattern(r"\r?\n--|\Z")
+_CLOSING = lazy_pattern(r"(?P<quote>\\*[\"'])(?:[\s,}\]):;\"'\\+]|\Z)")
 _REACH = 10_000
 _LONGEST_TEMPLATE = 256
-_CODE = late(
+_CODE = lazy_pattern(
     r"[A-Za-z_]\w*(?:\.\w+)*[(\[]|(?:self|this|os|process|settings|config|args|ctx|env)\.[A-Za-z_]",
     re.ASCII,
 )
-_CONTAINER = late(r"[(\[{][ \t]{0,8}\\*[\"']")
-_HTML_VALUE = late(r"[ \t\r\n]{1,8}value=", CASELESS)
+_CONTAINER = lazy_pattern(r"[(\[{][ \t]{0,8}\\*[\"']")
+_HTML_VALUE = lazy_pattern(r"[ \t\r\n]{1,8}value=", CASELESS)
 # Up to a quote: the rest of a long line is not looked at again for each name in it.
-_LINE = late(r"[ \t]{0,8}(?P<value>[^\r\n\"']*)")
-_WORD = late(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+_LINE = lazy_pattern(r"[ \t]{0,8}(?P<value>[^\r\n\"']*)")
+_WORD = lazy_pattern(r"[ \t]{1,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
 # `/pass:…` of Windows programs.
-_SWITCH = late(r"(?P<value>[^\s\"'<>|&]+)")
-_SWITCH_BEFORE = late(r"(?:\A|[\s\"'])/\Z")
+_SWITCH = lazy_pattern(r"(?P<value>[^\s\"'<>|&]+)")
+_SWITCH_BEFORE = lazy_pattern(r"(?:\A|[\s\"'])/\Z")
 # `curl -H X-Api-Key:…`, `http host X-Api-Key:…`; but `user-auth:1.2.3` is an image.
-_WORD_OR_HEADER = late(r"[ \t]{0,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})")
+_WORD_OR_HEADER = lazy_pattern(
+    r"[ \t]{0,8}(?P<value>(?=[^\s\"',;)\\]{0,100}?[0-9])[^\s\"',;)\\]{6,})"
+)
 _TIGHT_NAMES = frozenset({"apikey", "authtoken", "privatetoken"})
 _LINE_NAMES = frozenset({"authorization", "proxyauthorization", "cookie", "setcookie", "xapikey"})
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from reenact.errors import UsageError
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.names import Names, is_harmless
 from reenact.policy.redaction.placeholder import PLACEHOLDER
 
-__all__ = ["SHORTEST_DECLARED", "SHORTEST_VARIABLE", "Known"]
+__all__ = ["SHORTEST_DECLARED", "SHORTEST_VARIABLE", "KnownValues"]
 
 SHORTEST_DECLARED = 4
 """Characters. A shorter value would blot out half of every text."""
@@ -30,10 +30,10 @@ _WORDS = frozenset(
 
 _ESCAPED = len("\\\\u0020")
 _ESCAPABLE = {'"': r"\\*\"", "'": r"\\*'", "\\": r"\\+"}
-_PLAIN_RUN = late(r"[A-Za-z0-9]+")
+_PLAIN_RUN = lazy_pattern(r"[A-Za-z0-9]+")
 
 
-class Known:
+class KnownValues:
     """The values, each in the spellings in which it may turn up. Never shown in a ``repr``."""
 
     def __init__(self, declared: Iterable[str], environ: Mapping[str, str], names: Names) -> None:

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = [
     "CASELESS",
@@ -48,7 +48,7 @@ _GATE_TAIL = r"[-_. +\[\]%02b0-9]*"
 _GATE_WORD_EDGE = r"(?:^|[^A-Za-z]|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2})"
 _LOOSE_GAP = r"[-_. +\[\]%02b]*"
 
-_NOT_ALNUM = late(r"[^0-9A-Za-z]+")
+_NOT_ALNUM = lazy_pattern(r"[^0-9A-Za-z]+")
 _CACHE_LIMIT = 4096
 
 
@@ -242,13 +242,13 @@ class Names:
         self.stems = _STEMS + _WORDS + _WHOLE + tuple(map(_spelled, own))
         """Every stem in force; a secret name always ends in one of them plus ``TAIL``."""
         ending = "|".join(stem.pattern for stem in self.stems)
-        self._ending = late(rf"(?:{ending}){TAIL}\Z", CASELESS)
+        self._ending = lazy_pattern(rf"(?:{ending}){TAIL}\Z", CASELESS)
         whole = "|".join(stem.pattern for stem in _WHOLE)
-        self._only_whole = late(rf"(?:{whole})[0-9]*\Z", CASELESS)
+        self._only_whole = lazy_pattern(rf"(?:{whole})[0-9]*\Z", CASELESS)
         rest = "|".join(stem.pattern for stem in _STEMS)
-        self._default = late(rf"(?:{rest}){TAIL}\Z", CASELESS)
+        self._default = lazy_pattern(rf"(?:{rest}){TAIL}\Z", CASELESS)
         words = "|".join(stem.pattern for stem in _WORDS)
-        self._word = late(
+        self._word = lazy_pattern(
             rf"(?:(?i:(?:\A|[^A-Za-z])(?:{words}))|[a-z0-9](?:{words.title()})){TAIL}\Z", re.ASCII
         )
         self._cache: dict[str, bool] = {}
@@ -314,27 +314,27 @@ def _spelled(plain: str) -> Stem:
 _LONGEST = 120
 _MOST_WORDS = 3
 # One case, or a capital letter first: `Hello`, `NONE`. Mixed case is how random texts look.
-_PROSE = late(
+_PROSE = lazy_pattern(
     r"(?:[a-z]{1,12}|[A-Z][a-z]{0,11}|[A-Z]{1,12})(?:[ _-](?:[a-z]{1,12}|[A-Z][a-z]{0,11}))*"
 )
-_WORD = late(r"[A-Za-z]+")
-_VOWEL = late(r"[aeiouyAEIOUY]")
-_CONSONANTS = late(r"[^aeiouyAEIOUY]{5}")
+_WORD = lazy_pattern(r"[A-Za-z]+")
+_VOWEL = lazy_pattern(r"[aeiouyAEIOUY]")
+_CONSONANTS = lazy_pattern(r"[^aeiouyAEIOUY]{5}")
 _SHORTEST_UNSPOKEN = 4
 """Letters: a shorter word needs no vowel (``GET``, ``x``, ``css``)."""
-_PATH = late(
+_PATH = lazy_pattern(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\]+(?:\.?[A-Za-z][A-Za-z._ -]{0,30}[0-9]{0,4}|[0-9]{1,6}|\.{1,2})){1,20}[/\\]?"
 )
-_SHORTCUT = late(
+_SHORTCUT = lazy_pattern(
     r"(?:(?:ctrl|control|alt|option|shift|cmd|command|meta|super|win)[ ]?[+-][ ]?){1,4}[!-~]{1,10}",
     re.IGNORECASE | re.ASCII,
 )
-_UUID = late(r"(?:[a-z]{1,12}[_-])?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_TWILIO = late(r"[A-Z]{2}[0-9a-f]{32}")
-_NUMBERED = late(r"[a-z]{1,12}-[0-9]{1,4}")
+_UUID = lazy_pattern(r"(?:[a-z]{1,12}[_-])?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_TWILIO = lazy_pattern(r"[A-Z]{2}[0-9a-f]{32}")
+_NUMBERED = lazy_pattern(r"[a-z]{1,12}-[0-9]{1,4}")
 _HARMLESS_IDENTIFIERS = (_UUID, _TWILIO, _NUMBERED)
 _ID_NAMES = ("sid", "sessionid")
-_FRACTION = late(r"-?[0-9]{1,4}\.[0-9]{1,20}")
+_FRACTION = lazy_pattern(r"-?[0-9]{1,4}\.[0-9]{1,20}")
 _LONGEST_COUNT = {"pin": 2}
 # Short for password: a word may be one, but for the words that tell how a test ended.
 _PASSWORDS = frozenset({"pass", "pw", "pwd"})

@@ -7,24 +7,26 @@ import hmac
 import re
 from typing import Any
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
 __all__ = ["PLACEHOLDER", "blind", "essence", "is_mark", "pseudonym"]
 
 PLACEHOLDER = "***REDACTED***"
 
-_MARK = late(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
-_PSEUDONYM = late(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
-_PSEUDONYM_BYTES = late(_PSEUDONYM.pattern.encode())
+_MARK = lazy_pattern(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
+_PSEUDONYM = lazy_pattern(r"\*\*\*REDACTED:[0-9a-f]{12}\*\*\*")
+_PSEUDONYM_BYTES = lazy_pattern(_PSEUDONYM.pattern.encode())
 _PLACEHOLDER_BYTES = PLACEHOLDER.encode()
 # In UTF-16 and UTF-32 there are one or three NULs between two characters, in either byte order.
 _GAPS = ("\0", "\0\0\0")
 _WIDE_PSEUDONYMS = tuple(
-    late(gap.join([*map(re.escape, "***REDACTED:"), *["[0-9a-f]"] * 12, *map(re.escape, "***")]))
+    lazy_pattern(
+        gap.join([*map(re.escape, "***REDACTED:"), *["[0-9a-f]"] * 12, *map(re.escape, "***")])
+    )
     for gap in _GAPS
 )
 _WIDE_STARTS = tuple(gap.join("***REDACTED:") for gap in _GAPS)
-_SCHEME = late(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
+_SCHEME = lazy_pattern(r"(?:bearer|basic|token|dpop)[ \t\r\n]{1,8}", re.IGNORECASE | re.ASCII)
 
 
 def is_mark(text: str) -> bool:

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 
-__all__ = ["Clue", "ClueIndex", "Searched", "WordIndex", "clue_of", "matches_at"]
+__all__ = ["Clue", "ClueIndex", "IndexedText", "WordIndex", "clue_of", "matches_at"]
 
 _SEPARATORS = "\"'`,;<>(){}\\"
 _PIECES = bytes(32 if c <= 32 or c > 126 or chr(c) in _SEPARATORS else c for c in range(256))
@@ -28,13 +28,13 @@ _LONG = 4_000
 _MANY = 200
 """Words from which on it pays to leave out the numbers."""
 _ESCAPED = (
-    (b"\\", late(rb"\\(?:[nrtbf]|x[0-9a-f]{2}|u[0-9a-f]{4})([0-9a-z]{2,3})")),
-    (b"%", late(rb"%[0-9a-f]{2}([0-9a-z]{2,3})")),
-    (b"[", late(rb"\[[0-9]{1,2}m([0-9a-z]{2,3})")),
-    (b";", late(rb";[0-9]{1,2}m([0-9a-z]{2,3})")),
+    (b"\\", lazy_pattern(rb"\\(?:[nrtbf]|x[0-9a-f]{2}|u[0-9a-f]{4})([0-9a-z]{2,3})")),
+    (b"%", lazy_pattern(rb"%[0-9a-f]{2}([0-9a-z]{2,3})")),
+    (b"[", lazy_pattern(rb"\[[0-9]{1,2}m([0-9a-z]{2,3})")),
+    (b";", lazy_pattern(rb";[0-9]{1,2}m([0-9a-z]{2,3})")),
 )
 """Words that start behind an escape, and what there is in the data then."""
-_RUN = late(r"[a-z0-9]+")
+_RUN = lazy_pattern(r"[a-z0-9]+")
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ class ClueIndex(Generic[T]):
 _Entry = tuple[str, str, str, T]
 
 
-class Searched:
+class IndexedText:
     """``text``, and the same in lower case."""
 
     def __init__(self, text: str) -> None:

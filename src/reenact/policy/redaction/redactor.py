@@ -21,15 +21,15 @@ import msgspec
 import orjson
 
 from reenact.errors import UsageError
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.gate import Engine, Gate, Verdict
-from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.known_values import KnownValues
 from reenact.policy.redaction.names import names_with
 from reenact.policy.redaction.placeholder import PLACEHOLDER, blind
 from reenact.policy.redaction.streams import CHUNKS, decoded, payload_key, pieces, wide_forms
 from reenact.policy.redaction.strict import begins_number
 from reenact.policy.redaction.structure import Leaf
-from reenact.policy.redaction.text import Texts, replace
+from reenact.policy.redaction.text import TextScanner, replace
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.redaction.walk import Walk
 
@@ -102,10 +102,10 @@ class Redactor:
         self.profile: Profile = profile
         self._salt = salt
         self._names = names_with(tuple(secret_names), tuple(not_secret_names))
-        self._known = Known(declared, environ or {}, self._names)
+        self._known = KnownValues(declared, environ or {}, self._names)
         self._gate = Gate(self._names, engine=engine)
         self._shape_gate = Gate(engine=engine, shapes_only=True)
-        self._texts = Texts(self._names, self._known, strict=profile == "strict")
+        self._texts = TextScanner(self._names, self._known, strict=profile == "strict")
         self._compared: frozenset[str] = frozenset()
 
     def comparing(self, headers: Iterable[str]) -> Redactor:
@@ -129,7 +129,7 @@ class Redactor:
         """
         other = copy(self)
         other._names = self._names.without_excuses()
-        other._texts = Texts(other._names, self._known, strict=self.profile == "strict")
+        other._texts = TextScanner(other._names, self._known, strict=self.profile == "strict")
         return other
 
     def under(self, profile: Profile) -> Redactor:
@@ -138,7 +138,7 @@ class Redactor:
             return self
         other = copy(self)
         other.profile = profile
-        other._texts = Texts(self._names, self._known, strict=profile == "strict")
+        other._texts = TextScanner(self._names, self._known, strict=profile == "strict")
         return other
 
     def hides(self, name: str) -> bool:
@@ -244,7 +244,7 @@ def _readings(data: bytes) -> Iterator[str]:
     yield from (text for form in wide_forms(raw) if (text := form.text(raw)))
 
 
-_BYTES = late(rb'\{"\$bytes":"([A-Za-z0-9+/=]*)"')
+_BYTES = lazy_pattern(rb'\{"\$bytes":"([A-Za-z0-9+/=]*)"')
 
 
 def embedded(encoded: bytes) -> Iterator[bytes]:

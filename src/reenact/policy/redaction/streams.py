@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.grammar import Finding, Span
 from reenact.policy.redaction.placeholder import pseudonym
 
@@ -164,8 +164,8 @@ GATE_ESCAPED = r"(?:\\?[\x20-\x7e](?:\\u0000){1,3}){3}"
 """Pattern of the gate for the bytes, and for JSON that contains them as a string."""
 
 _UNITS = (
-    (late(rb"(?:[\t\n\r -~]\x00){3}"), 2, "utf-16"),
-    (late(rb"(?:[\t\n\r -~]\x00\x00\x00){3}"), 4, "utf-32"),
+    (lazy_pattern(rb"(?:[\t\n\r -~]\x00){3}"), 2, "utf-16"),
+    (lazy_pattern(rb"(?:[\t\n\r -~]\x00\x00\x00){3}"), 4, "utf-32"),
 )
 _MARK = "\ufeff"
 

@@ -9,34 +9,38 @@ from collections import Counter
 from collections.abc import Iterator
 from math import log2
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.grammar import Finding
 from reenact.policy.redaction.names import normalise
 
 __all__ = ["begins_number", "find_strict", "is_allowed_header", "is_protocol_id", "number_rule"]
 
-_EMAIL = late(
+_EMAIL = lazy_pattern(
     r"(?<![A-Za-z0-9._%+\-])[A-Za-z0-9._%+\-]{1,64}@(?:[A-Za-z0-9\-]{1,63}\.){1,8}[A-Za-z]{2,24}"
     r"(?![A-Za-z0-9\-])"
 )
-_RUN = late(r"(?<![A-Za-z0-9+/_=\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
-_KEY_BEFORE = late(r"[\"']([A-Za-z0-9_.\-]{1,60})\\*[\"'][ \t\r\n]{0,16}:[ \t\r\n]{0,16}\\*[\"']\Z")
-_DIGEST_BEFORE = late(r"(?:sha-?(?:1|224|256|384|512)|md5)[:=\-]\\*\Z", re.IGNORECASE)
-_UUID = late(r"(?:[a-z]{1,12}[_\-])?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
-_HEX = late(r"[0-9a-fA-F]+\Z")
-_PROTOCOL_PREFIX = late(
+_RUN = lazy_pattern(r"(?<![A-Za-z0-9+/_=\-])[A-Za-z0-9+/_\-]{24,}={0,2}")
+_KEY_BEFORE = lazy_pattern(
+    r"[\"']([A-Za-z0-9_.\-]{1,60})\\*[\"'][ \t\r\n]{0,16}:[ \t\r\n]{0,16}\\*[\"']\Z"
+)
+_DIGEST_BEFORE = lazy_pattern(r"(?:sha-?(?:1|224|256|384|512)|md5)[:=\-]\\*\Z", re.IGNORECASE)
+_UUID = lazy_pattern(
+    r"(?:[a-z]{1,12}[_\-])?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE
+)
+_HEX = lazy_pattern(r"[0-9a-fA-F]+\Z")
+_PROTOCOL_PREFIX = lazy_pattern(
     r"(?:call|toolu|srvtoolu|chatcmpl|msg|resp|rs|fc|req|run|fp|thread|asst|step|item|batch|file)[_\-]"
 )
-_WORD = late(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,8}")
+_WORD = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,8}")
 
-_CARD = late(r"(?<![0-9A-Za-z.])[2-9](?:[ \-]?[0-9]){12,18}(?![0-9A-Za-z])", re.ASCII)
-_IBAN = late(r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?:[ \-]?[0-9A-Z]){11,30}", re.ASCII)
-_BEGUN = late(
+_CARD = lazy_pattern(r"(?<![0-9A-Za-z.])[2-9](?:[ \-]?[0-9]){12,18}(?![0-9A-Za-z])", re.ASCII)
+_IBAN = lazy_pattern(r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?:[ \-]?[0-9A-Z]){11,30}", re.ASCII)
+_BEGUN = lazy_pattern(
     r"(?<![0-9A-Za-z])(?:[A-Z]{2}[0-9]{2}(?:[ \-]?[0-9A-Z]){0,30}|[0-9](?:[ \-]?[0-9]){0,18})[ \-]?\Z",
     re.ASCII,
 )
 _LONGEST_NUMBER = 80
-_NOT_ALNUM = late(r"[^0-9A-Za-z]+")
+_NOT_ALNUM = lazy_pattern(r"[^0-9A-Za-z]+")
 _CARD_LENGTHS = range(13, 20)
 # Characters of an account number, by country, as the registry of ISO 13616 has them.
 _IBAN_LENGTHS = {

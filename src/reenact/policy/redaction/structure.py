@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.names import is_log_probability, normalise
 from reenact.policy.redaction.streams import decoded
 
@@ -28,7 +28,7 @@ SCHEMA_VALUES = frozenset({"default", "const", "example", "examples"})
 
 _SCHEMA_TYPES = frozenset("string integer number boolean object array null".split())
 _SCHEMA_KEYS = ("$ref", "anyOf", "oneOf", "allOf")
-_FLAG = late(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
+_FLAG = lazy_pattern(r"--[A-Za-z][A-Za-z0-9_.\-]*\Z")
 
 
 def is_argument(flag: Any, value: Any) -> bool:

@@ -16,19 +16,19 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.assignments import Assignments
 from reenact.policy.redaction.command_lines import command_credentials, net_credentials
 from reenact.policy.redaction.grammar import Finding
-from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.known_values import KnownValues
 from reenact.policy.redaction.names import Names
 from reenact.policy.redaction.placeholder import is_mark, pseudonym
-from reenact.policy.redaction.prescan import ClueIndex, Searched
+from reenact.policy.redaction.prescan import ClueIndex, IndexedText
 from reenact.policy.redaction.strict import find_strict
 from reenact.policy.redaction.tokens import SHAPES
 
 __all__ = [
-    "Texts",
+    "TextScanner",
     "View",
     "fold",
     "replace",
@@ -36,20 +36,20 @@ __all__ = [
 ]
 
 # The complete user info is redacted, because a token can also be in the place of the user.
-_USERINFO = late(
+_USERINFO = lazy_pattern(
     r"://(?P<s>[^/?#\"'<>\\@:\x00-\x20]{0,256}:[^/?#\"'<>\\\x00-\x20]{1,512}"
     r"|(?=[^@]{0,256}[0-9])[^/?#\"'<>\\@:\x00-\x20]{16,256})@"
 )
 # A URL in a parameter of a URL in a parameter.
 _DEEPEST_ENCODING = 3
 _BY_CLUE = ClueIndex((clue, at) for at, shape in enumerate(SHAPES) for clue in shape.clues())
-_PARAMETER = late(r"[^&\"'<>\\`\x00-\x20\x7f]+")
+_PARAMETER = lazy_pattern(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 
 
-class Texts:
+class TextScanner:
     """All text rules. Exact and slow: the caller runs the gate first."""
 
-    def __init__(self, names: Names, known: Known, *, strict: bool) -> None:
+    def __init__(self, names: Names, known: KnownValues, *, strict: bool) -> None:
         self._assignments = Assignments(names)
         self._known = known
         self.strict = strict
@@ -79,7 +79,7 @@ class Texts:
         """Only the token shapes and known values of ``text``, which may itself be JSON."""
         view = fold(text)
         found = [
-            *_mapped(view, _shapes(Searched(view.text))),
+            *_mapped(view, _shapes(IndexedText(view.text))),
             *self._values(view),
             *self._values(View(text)),
         ]
@@ -87,7 +87,7 @@ class Texts:
 
     def _in_view(self, view: View) -> Iterator[Finding]:
         text = view.text
-        searched = Searched(text)
+        searched = IndexedText(text)
         found = [
             *_shapes(searched),
             *_userinfo(text),
@@ -119,7 +119,7 @@ def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
         yield structs.replace(one, start=view.original(one.start), end=view.original(one.end))
 
 
-def _shapes(searched: Searched) -> Iterator[Finding]:
+def _shapes(searched: IndexedText) -> Iterator[Finding]:
     # In the order of the table: the first of two that find the same names the rule.
     for number in sorted(set(_BY_CLUE.fitting(searched.index, searched.low))):
         shape = SHAPES[number]
@@ -162,14 +162,14 @@ def _disjoint(text: str, found: list[Finding]) -> list[Finding]:
 # first backslash is separate, because a pattern that starts with one character is searched ten
 # times as fast.
 _WIDE = r"u(?!005[cC]|[dD][89a-fA-F])[0-9A-Fa-f]{4}"
-_ESCAPE = late(
+_ESCAPE = lazy_pattern(
     rf"\\(?:(?P<row>(?!u0022){_WIDE}(?:\\(?!u0022){_WIDE})*+)|(?P<more>\\*+)"
     rf"(?:(?P<short>[nrtbf/])|(?P<wide>{_WIDE})|(?P<byte>x[0189A-Fa-f][0-9A-Fa-f]))?)"
 )
 _SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "/": "/"}
 _QUOTE = "u0022"
 _ROW_STEP = len(r"\u0000")
-_PERCENT = late(r"(?:%[2-7][0-9A-Fa-f])++")
+_PERCENT = lazy_pattern(r"(?:%[2-7][0-9A-Fa-f])++")
 _PERCENT_STEP = len("%20")
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from reenact.policy.patterns import late
+from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.names import CASELESS
-from reenact.policy.redaction.prescan import Clue, Searched, clue_of
+from reenact.policy.redaction.prescan import Clue, IndexedText, clue_of
 
 __all__ = ["EDGE", "GATE_EDGE", "SHAPES", "Shape"]
 
@@ -65,7 +65,7 @@ class Shape(msgspec.Struct, frozen=True):
         """The clues to each of ``needs``."""
         return (clue_of(need, leads=self.leads) for need in self.needs)
 
-    def matches(self, searched: Searched) -> Iterator[re.Match[str]]:
+    def matches(self, searched: IndexedText) -> Iterator[re.Match[str]]:
         """Every match in the text."""
         if self.sieve is not None and self.sieve.search(searched.text) is None:
             return
@@ -81,7 +81,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 # Hyperscan takes long to compile high counts, and the gate need not count to the end.
-_COUNTED = late(r"\{([0-9]+)(?:,[0-9]*)?\}")
+_COUNTED = lazy_pattern(r"\{([0-9]+)(?:,[0-9]*)?\}")
 _ENOUGH = 16
 
 
@@ -107,7 +107,7 @@ def _prefixed(
     prefixes would otherwise be tried from each of them. ``ends``: the token has this length and no
     other, because longer runs with its prefix are something else.
     """
-    exact = late(EDGE + core + (_END if ends else ""), re.ASCII)
+    exact = lazy_pattern(EDGE + core + (_END if ends else ""), re.ASCII)
     loose = (GATE_EDGE if edge else "") + (gate or _COUNTED.sub(_shorter, core))
     return Shape(
         f"shape.{name}",
@@ -125,7 +125,7 @@ def _within(name: str, needs: str, exact: str, gate: str, gate_needs: str = "") 
     return Shape(
         f"shape.{name}",
         (needs,),
-        late(exact, CASELESS),
+        lazy_pattern(exact, CASELESS),
         gate,
         True,
         tuple((gate_needs or needs).split()),
@@ -183,7 +183,7 @@ _MANY = 16
 _BEARER = Shape(
     "shape.bearer",
     ("bearer",),
-    late(
+    lazy_pattern(
         _WORD_EDGE
         + r"(?i:bearer)(?:%20|"
         + _SPACE
@@ -197,7 +197,7 @@ _BEARER = Shape(
 _BASIC = Shape(
     "shape.basic",
     ("basic",),
-    late(
+    lazy_pattern(
         _WORD_EDGE
         + r"(?i:basic)(?:%20|"
         + _SPACE
@@ -213,7 +213,7 @@ _BASIC = Shape(
 _PEM = Shape(
     "shape.pem",
     ("private",),
-    late(
+    lazy_pattern(
         r"-----BEGIN(?:[ +]|%20)(?:[A-Z0-9]{1,12}(?:[ +]|%20)){0,3}PRIVATE(?:[ +]|%20)KEY"
         r"(?:(?:[ +]|%20)BLOCK)?-----"
         r"(?:(?<=\n)[A-Z][A-Za-z-]{2,30}:[^\n]{0,200}|[A-Za-z0-9+/=\s\\]|%[0-9A-Fa-f]{2})*+"
@@ -365,7 +365,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "shape.azure-client",
         ("q~",),
-        late(EDGE + r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}(?![A-Za-z0-9_~\-])"),
+        lazy_pattern(EDGE + r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}(?![A-Za-z0-9_~\-])"),
         r"[0-9]Q~[A-Za-z0-9_~.\-]{31}",
     ),
     _prefixed("buildkite", "bkua_", rf"bkua_{_HEX}{{40}}"),
@@ -379,13 +379,13 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "shape.discord-bot",
         (".",),
-        late(
+        lazy_pattern(
             rf"{EDGE}[MNO]{_URL64}{{23,27}}\.{_URL64}{{6}}\.{_URL64}{{27,45}}(?![A-Za-z0-9_\-])",
             re.ASCII,
         ),
         _DISCORD_END,
         check=_is_mixed,
-        sieve=late(_DISCORD_END, re.ASCII),
+        sieve=lazy_pattern(_DISCORD_END, re.ASCII),
     ),
     _prefixed(
         "doppler",
@@ -451,7 +451,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape(
         "shape.jwt-base64",
         ("zxlk",),
-        late(EDGE + r"ZXlK[A-Za-z0-9+/_\-]{60,}={0,2}", re.ASCII),
+        lazy_pattern(EDGE + r"ZXlK[A-Za-z0-9+/_\-]{60,}={0,2}", re.ASCII),
         r"ZXlK[A-Za-z0-9+/_\-]{60}",
         check=_is_encoded_jwt,
     ),

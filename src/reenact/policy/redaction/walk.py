@@ -9,7 +9,7 @@ from reenact.errors import ValueRefused
 from reenact.format.json_path import Path, join
 from reenact.policy.redaction.command_lines import argument_credentials
 from reenact.policy.redaction.grammar import Finding, cookies
-from reenact.policy.redaction.known_values import Known
+from reenact.policy.redaction.known_values import KnownValues
 from reenact.policy.redaction.names import (
     Names,
     is_always_sent,
@@ -40,7 +40,7 @@ from reenact.policy.redaction.structure import (
     like,
     pair_name,
 )
-from reenact.policy.redaction.text import Texts, replace
+from reenact.policy.redaction.text import TextScanner, replace
 
 __all__ = ["Walk"]
 
@@ -66,8 +66,8 @@ class Walk:
     def __init__(
         self,
         names: Names,
-        known: Known,
-        texts: Texts,
+        known: KnownValues,
+        texts: TextScanner,
         salt: bytes | None,
         *,
         gate: Callable[[bytes], bool] | None,

@@ -19,7 +19,7 @@ from reenact.errors import ValueRefused
 from reenact.format.canonical import decode
 from reenact.policy.files import Finding, content_of, problems, read
 from reenact.policy.model import Header, Id, Kind, Limit
-from reenact.policy.paths import unsafe
+from reenact.policy.paths import unsafe_reason
 
 __all__ = [
     "ARCH_INDEX",
@@ -229,7 +229,7 @@ def _load(
 
 def _content(folder: Path, relative: str) -> bytes:
     inner = relative.removeprefix(_OWN_NAME)
-    reason = unsafe(inner)
+    reason = unsafe_reason(inner)
     if reason is not None:
         raise ValueError(f"the path is refused: {reason}")
     return content_of(folder, inner)
@@ -238,7 +238,7 @@ def _content(folder: Path, relative: str) -> bytes:
 def _named(folder: Path, relative: str) -> str:
     """Return the file for a message. A refused path is shown as written in the index."""
     inner = relative.removeprefix(_OWN_NAME)
-    return f"{folder}: {relative[:200]!r}" if unsafe(inner) else str(folder / inner)
+    return f"{folder}: {relative[:200]!r}" if unsafe_reason(inner) else str(folder / inner)
 
 
 def _contradictions(file: str, index: ArchIndex, members: list[Member]) -> Iterator[Finding]:

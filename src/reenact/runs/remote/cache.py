@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from reenact._system import entropy
-from reenact.store.files import claim, size_of
+from reenact.store.files import folder_size, try_lock
 
 __all__ = ["MOST", "Cache", "cache_folder"]
 
@@ -107,7 +107,7 @@ class Cache:
         beside.mkdir(mode=0o700)
         try:
             fill(beside)
-            size = size_of(beside)
+            size = folder_size(beside)
             beside.rename(entry)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
@@ -150,7 +150,7 @@ class Cache:
         except FileNotFoundError:
             return True
         try:
-            if not (claim(fd) and self._is_lock(key, fd)):
+            if not (try_lock(fd) and self._is_lock(key, fd)):
                 return False
             self._clear(key)
             with contextlib.suppress(FileNotFoundError):

@@ -41,7 +41,7 @@ __all__ = [
     "is_closing",
     "is_open_as",
     "looks_recorded",
-    "new_place",
+    "new_capture_path",
     "not_removed",
     "runs_folder",
     "segment_files",
@@ -117,7 +117,7 @@ def runs_folder(root: Path) -> Path:
     return root / FOLDER / "runs"
 
 
-def new_place(root: Path) -> Path:
+def new_capture_path(root: Path) -> Path:
     """A capture of our own naming; names sort by time. Captures are not for a repository.
 
     Raises :class:`SinkUnwritable` where the folder for captures cannot be created.

@@ -40,18 +40,18 @@ from reenact.store.directory.layout import (
     segment_files,
 )
 from reenact.store.files import (
-    create_claimed,
+    create_locked,
     create_private,
-    holding,
+    folder_lock,
     make_private_folder,
     read_regular,
     sync_file,
     unwritable,
     write_private,
 )
-from reenact.store.log.integrity import Sums, scan, set_orphans_aside, set_tail_aside
+from reenact.store.log.integrity import LogTotals, scan, set_orphans_aside, set_tail_aside
 from reenact.store.log.journal import Note
-from reenact.store.log.reader import Lines
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import Log
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import BESIDE, is_delta
@@ -59,8 +59,8 @@ from reenact.store.seal import SealedValues, read_sealed
 from reenact.store.sink import Options, Status, Writer, watch_forks
 
 __all__ = [
-    "GuestSink",
-    "Open",
+    "OpenRecording",
+    "SegmentSink",
     "finish_merge",
     "join_directory",
     "merge",
@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 
-class Open(msgspec.Struct, frozen=True, rename="camel"):
+class OpenRecording(msgspec.Struct, frozen=True, rename="camel"):
     """Content of ``open.json``: enough to recover the recording, and for other processes to join
     it.
     """
@@ -79,12 +79,12 @@ class Open(msgspec.Struct, frozen=True, rename="camel"):
     clock: Clock
 
 
-build_decoders(Open)
+build_decoders(OpenRecording)
 
 
 def new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:
     """The one who writes ``log`` of the capture in ``folder``, and holds its lock."""
-    fd = create_claimed(log)
+    fd = create_locked(log)
     sealed = None
     if options.seal is not None:
         name = SEALED if log.parent == folder else f"{SEGMENTS}/{log.stem}.{SEALED}"
@@ -100,8 +100,8 @@ def new_writer(log: Path, folder: Path, seed: Seed, options: Options) -> Writer:
     )
 
 
-def _scan(log: Path, blobs: Blobs) -> Sums:
-    lines = Lines(log, blobs)
+def _scan(log: Path, blobs: Blobs) -> LogTotals:
+    lines = LogReader(log, blobs)
     try:
         return scan(lines)
     finally:
@@ -116,7 +116,7 @@ def join_directory(folder: Path, name: str, options: Options) -> Writer:
     begun = read_open(folder)
     try:
         if begun is not None:
-            with holding(folder, shared=True):
+            with folder_lock(folder, shared=True):
                 if not is_closing(folder):
                     return _new_segment(folder, name, begun.seed, options)
     except OSError as error:
@@ -137,15 +137,15 @@ def _new_segment(folder: Path, name: str, seed: Seed, options: Options) -> Write
     raise SinkError(f"no free segment name for {name} in {segments}")
 
 
-def read_open(folder: Path) -> Open | None:
+def read_open(folder: Path) -> OpenRecording | None:
     """The contents of ``open.json``, or None when it is missing or was never written whole."""
     try:
-        return msgspec.json.decode(read_regular(folder / OPEN), type=Open)
+        return msgspec.json.decode(read_regular(folder / OPEN), type=OpenRecording)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-class GuestSink:
+class SegmentSink:
     """Sink of a process that joins the capture in ``folder`` with its first event.
 
     A process without events leaves no trace. ``flags`` are passed to the process that closes the
@@ -218,7 +218,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Item = tuple[int, tuple[int, ...], int, bytes, Envelope]
 
 
-def merge(folder: Path) -> Sums:
+def merge(folder: Path) -> LogTotals:
     """Merge all segments into ``events.jsonl`` and compute the checksums of the result.
 
     Half-written lines of killed processes are moved to ``torn/``.
@@ -232,7 +232,7 @@ def merge(folder: Path) -> Sums:
     return sums
 
 
-def finish_merge(folder: Path) -> Sums:
+def finish_merge(folder: Path) -> LogTotals:
     """Steps 2 and 3, for a merge whose first step is done; then the sums over ``events.jsonl``."""
     if (folder / MERGED).exists():
         shutil.rmtree(folder / SEGMENTS, ignore_errors=True)
@@ -240,7 +240,7 @@ def finish_merge(folder: Path) -> Sums:
             (folder / SEALED_MERGED).replace(folder / SEALED)
         (folder / MERGED).replace(folder / EVENTS)
         sync_file(folder)
-    lines = Lines(folder / EVENTS, Blobs(folder / BLOBS))
+    lines = LogReader(folder / EVENTS, Blobs(folder / BLOBS))
     try:
         sums = scan(lines)
     finally:
@@ -254,7 +254,7 @@ def finish_merge(folder: Path) -> Sums:
 def _write_merged(folder: Path) -> None:
     logs = [folder / EVENTS, *segment_files(folder)]
     blobs = Blobs(folder / BLOBS)
-    opened = [Lines(log, blobs) for log in logs]
+    opened = [LogReader(log, blobs) for log in logs]
     numbers: list[dict[int, int]] = [{} for _ in logs]
     beside = folder / f"{MERGED}.tmp"
     with open(create_private(beside), "wb") as out:
@@ -271,7 +271,7 @@ def _write_merged(folder: Path) -> None:
     sync_file(folder)
 
 
-def _items(lines: Lines, index: int) -> Iterator[_Item]:
+def _items(lines: LogReader, index: int) -> Iterator[_Item]:
     seq = 1
     while (line := lines.line(seq)) is not None:
         found = lines.parse(line, seq)

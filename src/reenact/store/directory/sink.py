@@ -35,13 +35,19 @@ from reenact.store.directory.layout import (
     not_removed,
     segment_files,
 )
-from reenact.store.directory.segments import GuestSink, Open, merge, new_writer, read_open
+from reenact.store.directory.segments import (
+    OpenRecording,
+    SegmentSink,
+    merge,
+    new_writer,
+    read_open,
+)
 from reenact.store.files import (
-    claimed,
     close_descriptor,
-    create_claimed,
+    create_locked,
+    folder_lock,
     hold_descriptor,
-    holding,
+    is_locked,
     make_private_folder,
     replace_file,
     unwritable,
@@ -52,7 +58,7 @@ from reenact.store.log.integrity import (
     encode_manifest,
     set_orphans_aside,
 )
-from reenact.store.log.journal import Note, settle
+from reenact.store.log.journal import Note, recover_journal
 from reenact.store.log.writer import write_whole
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.sink import Options, Status, Writer, watch_forks
@@ -88,7 +94,7 @@ class DirectorySink:
         self._made = False
         self._manifest: Manifest | None = None
         self._discarded = False
-        self._guest: GuestSink | None = None
+        self._guest: SegmentSink | None = None
         """In a forked child, which joins what its parent writes."""
 
     @property
@@ -125,7 +131,7 @@ class DirectorySink:
             raise RecordingExists(f"{self.path} is a file, not a capture directory")
         if not any(self.path.iterdir()):
             return self.path
-        if claimed(self.path / OPEN):
+        if is_locked(self.path / OPEN):
             raise _busy(self.path)
         if not self._replace:
             raise _exists(self.path)
@@ -135,7 +141,7 @@ class DirectorySink:
                 hint="choose an empty or new directory",
             )
         beside = self.path.with_name(f"{self.path.name}.new")
-        if claimed(beside / OPEN):
+        if is_locked(beside / OPEN):
             raise _busy(beside)
         shutil.rmtree(beside, ignore_errors=True)
         return beside
@@ -145,11 +151,11 @@ class DirectorySink:
         self._made = not folder.exists()
         make_private_folder(folder)
         try:
-            fd = create_claimed(folder / OPEN)
+            fd = create_locked(folder / OPEN)
         except FileExistsError:
             raise _busy(folder) from None
         self._lock_fd = hold_descriptor(fd)
-        begun = Open(seed, os.getpid(), self._clock)
+        begun = OpenRecording(seed, os.getpid(), self._clock)
         write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
         self._writer = new_writer(folder / EVENTS, folder, seed, self._options)
 
@@ -180,7 +186,7 @@ class DirectorySink:
         if self._writer is None or self._manifest is not None or self._discarded:
             return
         assert self._seed is not None
-        self._guest = GuestSink(self._folder, self._options)
+        self._guest = SegmentSink(self._folder, self._options)
         self._guest.start(self._seed)
         self._writer.release()
         self._writer = None
@@ -214,7 +220,7 @@ class DirectorySink:
         when there may be one."""
         assert self._writer is not None
         assert self._seed is not None
-        with holding(self._folder, shared=False):
+        with folder_lock(self._folder, shared=False):
             if os.path.lexists(self._folder / SEGMENTS):
                 return False
             self._manifest = self._close(self._writer, self._seed, status, error)
@@ -258,12 +264,12 @@ class DirectorySink:
         checking for the mark and creating a segment.
         """
         try:
-            with holding(self._folder, shared=False):
+            with folder_lock(self._folder, shared=False):
                 (self._folder / CLOSING).touch()
         except OSError:
             pass  # no room: then there is none for another segment, either
         deadline = monotonic() + self._patience
-        while busy := [path for path in segment_files(self._folder) if claimed(path)]:
+        while busy := [path for path in segment_files(self._folder) if is_locked(path)]:
             if monotonic() > deadline:
                 (self._folder / CLOSING).unlink(missing_ok=True)
                 raise WriterBusy(
@@ -276,7 +282,7 @@ class DirectorySink:
     def _close(self, writer: Writer, seed: Seed, status: Status, error: str | None) -> Manifest:
         segments = segment_files(self._folder)
         for log in segments:
-            settle(log, self._folder, seed)
+            recover_journal(log, self._folder, seed)
         sums = merge(self._folder) if segments else writer.sums()
         sums.flags |= writer.flags
         drop_empty_segments(self._folder)

@@ -18,13 +18,13 @@ from reenact.format.content_hash import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Model, Seed
 from reenact.store.directory.layout import BLOBS, EVENTS, TORN
 from reenact.store.files import create_private, make_private_folder, open_regular
-from reenact.store.log.reader import Lines
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import Tally, whole_size
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import blob_references, is_delta
 
 __all__ = [
-    "Sums",
+    "LogTotals",
     "blob_totals",
     "close_manifest",
     "close_manifest_json",
@@ -50,7 +50,7 @@ class _Named(msgspec.Struct):
 _named = msgspec.json.Decoder(_Named)
 
 
-class Sums(msgspec.Struct):
+class LogTotals(msgspec.Struct):
     """Totals of a log for its manifest.
 
     ``tally`` includes header lines, ``events`` does not. ``models`` are the called models in the
@@ -84,12 +84,12 @@ class Sums(msgspec.Struct):
                 self.models[found] = None
 
 
-def scan(lines: Lines, *, header: bytes = b"") -> Sums:
+def scan(lines: LogReader, *, header: bytes = b"") -> LogTotals:
     """Read a log from its first event to its last whole line and add it up.
 
     Raises :class:`RecordingDamaged` at the first line that is not the next event.
     """
-    sums = Sums()
+    sums = LogTotals()
     if header:
         sums.tally.add(header)
     while (line := lines.line(sums.events + 1)) is not None:
@@ -110,7 +110,7 @@ def blob_totals(blobs: Blobs) -> BlobTotals:
 
 def close_manifest(
     seed: Seed,
-    sums: Sums,
+    sums: LogTotals,
     *,
     blobs: BlobTotals,
     completed_at: int,
@@ -128,7 +128,7 @@ def close_manifest(
 
 def close_manifest_json(
     seed: Seed,
-    sums: Sums,
+    sums: LogTotals,
     *,
     blobs: BlobTotals,
     completed_at: int,
@@ -194,7 +194,7 @@ def set_orphans_aside(folder: Path) -> list[str]:
     present = list(blobs.files())
     if not present:
         return []
-    lines = Lines(folder / EVENTS, blobs)
+    lines = LogReader(folder / EVENTS, blobs)
     try:
         known = {blobs.path(digest) for digest in referenced_blobs(lines, blobs)}
     finally:
@@ -205,7 +205,7 @@ def set_orphans_aside(folder: Path) -> list[str]:
     return [file.name for file in orphans]
 
 
-def referenced_blobs(lines: Lines, blobs: Blobs) -> dict[str, int]:
+def referenced_blobs(lines: LogReader, blobs: Blobs) -> dict[str, int]:
     """Every blob that the events of a log refer to: digest → size."""
     found: dict[str, int] = {}
     seq = 1

@@ -32,7 +32,7 @@ from reenact.store.files import (
     write_private,
 )
 from reenact.store.log.integrity import set_tail_aside
-from reenact.store.log.reader import Lines
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import whole_lines, write_whole
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.redaction import prepare
@@ -42,7 +42,7 @@ __all__ = [
     "Note",
     "add_unfinished",
     "journal_path",
-    "settle",
+    "recover_journal",
 ]
 
 _SMALL = 64 * 1024
@@ -236,7 +236,7 @@ class _Call(msgspec.Struct):
     """The seq of the event that was to complete it."""
 
 
-class _Told(msgspec.Struct):
+class _LoggedCalls(msgspec.Struct):
     """Calls and pieces that the log already contains."""
 
     events: int = 0
@@ -247,7 +247,7 @@ class _Told(msgspec.Struct):
     """Unfinished calls that have been added before."""
 
 
-def add_unfinished(log: Path, lines: Lines, prefix: Prefix, redactor: Redactor) -> int:
+def add_unfinished(log: Path, lines: LogReader, prefix: Prefix, redactor: Redactor) -> int:
     """Append the calls that only the journal contains to ``log`` and remove the journal.
 
     ``lines`` reads the log, which ends with a complete line and has no writer. Returns the number
@@ -270,12 +270,12 @@ def add_unfinished(log: Path, lines: Lines, prefix: Prefix, redactor: Redactor) 
     return len(calls)
 
 
-def settle(log: Path, folder: Path, seed: Seed) -> int:
+def recover_journal(log: Path, folder: Path, seed: Seed) -> int:
     """Add unfinished calls to a log in the capture directory ``folder`` after its writer ended."""
     if not journal_path(log).exists():  # made first, and again by renaming
         return 0
     set_tail_aside(log, folder)
-    lines = Lines(log, Blobs(folder / BLOBS))
+    lines = LogReader(log, Blobs(folder / BLOBS))
     try:
         prefix = Prefix(seed.capture_id, seed.run_id)
         return add_unfinished(log, lines, prefix, Redactor(seed.redaction.profile))
@@ -283,7 +283,7 @@ def settle(log: Path, folder: Path, seed: Seed) -> int:
         lines.close()
 
 
-def _is_known(call: _Call, told: _Told) -> bool:
+def _is_known(call: _Call, told: _LoggedCalls) -> bool:
     return 0 < call.completed <= told.events or (call.lane, call.position) in told.calls
 
 
@@ -342,8 +342,8 @@ def _completing(call: _Call) -> Draft:
     return Draft(type=call.type, data=data, ts=call.ts, lane=call.lane, parent=call.parent)
 
 
-def _read_log(lines: Lines) -> _Told:
-    told = _Told()
+def _read_log(lines: LogReader) -> _LoggedCalls:
+    told = _LoggedCalls()
     while (found := lines.envelope(told.events + 1)) is not None:
         told.events, told.ts = found.seq, found.ts
         stored = bytes(found.data)
@@ -352,7 +352,7 @@ def _read_log(lines: Lines) -> _Told:
     return told
 
 
-def _hear(told: _Told, lane: str, data: Data) -> None:
+def _hear(told: _LoggedCalls, lane: str, data: Data) -> None:
     position = data.get("position")
     run = parse_chunk_delivery(data.get("key"), data.get("count"))
     if run is not None and data.get("source") == SCHEDULE:
@@ -361,7 +361,7 @@ def _hear(told: _Told, lane: str, data: Data) -> None:
         told.calls.add((lane, position))
 
 
-def _deliveries(calls: list[_Call], told: _Told) -> Iterator[Draft]:
+def _deliveries(calls: list[_Call], told: _LoggedCalls) -> Iterator[Draft]:
     """The deliveries that the log does not know of, in their order."""
     left = sorted(
         (line, index, number)

@@ -14,9 +14,9 @@ from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.event import ROOT_LANE, VERSION, Envelope, Event, Head, check_lane
 from reenact.store.files import forget_descriptor, hold_descriptor, open_regular
 from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import ReadLimits, Resolver, limits_from
+from reenact.store.payloads.decoder import PayloadDecoder, ReadLimits, limits_from
 
-__all__ = ["Lines"]
+__all__ = ["LogReader"]
 
 
 class _TapeHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def _long(
     )
 
 
-class Lines:
+class LogReader:
     """Event lines of one file, from ``start`` to ``stop``; with ``ids`` (captureId, runId) the
     lines are a tape's. Not thread-safe: each reader opens its own.
 
@@ -96,7 +96,7 @@ class Lines:
         self._ids = ids
         self._limits = limits or limits_from()
         self._header_lines = 1 if ids else 0
-        self._whole = Resolver(
+        self._whole = PayloadDecoder(
             blobs, self._stored, shown=ids is not None, limits=self._limits
         ).whole
 
@@ -105,14 +105,14 @@ class Lines:
             forget_descriptor(self._file.fileno())
         self._file.close()
 
-    def reopen(self) -> Lines:
+    def reopen(self) -> LogReader:
         """A second reader of the same file, from its first event, with a descriptor of its own.
 
         Raises :class:`RecordingDamaged` when the file has gone or another has taken its place.
         """
         place = f"file {self.name}"
         try:
-            other = Lines(
+            other = LogReader(
                 self._path,
                 self.blobs,
                 start=self._ends[0],

@@ -24,8 +24,8 @@ __all__ = [
     "BESIDE",
     "EVENT_LIMIT",
     "RECORDING_LIMIT",
+    "PayloadDecoder",
     "ReadLimits",
-    "Resolver",
     "blob_references",
     "body_text",
     "is_delta",
@@ -145,7 +145,7 @@ def body_text(payload: bytes) -> bytes | None:
         return None
 
 
-class Resolver:
+class PayloadDecoder:
     """Decoder that returns complete payloads.
 
     ``fetch(seq)`` returns the stored data of event ``seq``. Recent payloads are cached, so that

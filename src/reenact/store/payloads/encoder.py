@@ -20,7 +20,7 @@ from reenact.format.readable_body import to_readable
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import BESIDE, body_text, short_digest
 
-__all__ = ["BLOB_THRESHOLD", "Packer"]
+__all__ = ["BLOB_THRESHOLD", "PayloadEncoder"]
 
 BLOB_THRESHOLD = 64 * 1024
 
@@ -45,7 +45,7 @@ class _Last(msgspec.Struct):
     skip: int = 0
 
 
-class Packer:
+class PayloadEncoder:
     """Decides how each payload is stored. Not thread-safe: the writer's lock covers it."""
 
     SMALLEST = 512

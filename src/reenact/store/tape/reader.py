@@ -15,9 +15,9 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished
 from reenact.format.manifest import Manifest, Seed, check_version, parse
-from reenact.store.files import claimed, open_regular
-from reenact.store.log.integrity import Sums, scan
-from reenact.store.log.reader import Lines
+from reenact.store.files import is_locked, open_regular
+from reenact.store.log.integrity import LogTotals, scan
+from reenact.store.log.reader import LogReader
 from reenact.store.log.writer import whole_size
 from reenact.store.payloads.blobs import Blobs
 from reenact.store.payloads.decoder import ReadLimits
@@ -49,7 +49,7 @@ def tape_blobs(tape: Path) -> Blobs:
     return Blobs(tape.with_name(f"{tape.name}.blobs"))
 
 
-def scan_tape(part: Path, blobs: Blobs) -> Sums:
+def scan_tape(part: Path, blobs: Blobs) -> LogTotals:
     """The sums over an unfinished tape, header included."""
     header = first_line(part)
     lines = tape_lines(part, blobs, header, read_header(header, part.name))
@@ -81,10 +81,10 @@ def tape_lines(
     seed: Seed,
     stop: int | None = None,
     limits: ReadLimits | None = None,
-) -> Lines:
+) -> LogReader:
     """The event lines of a tape."""
     ids = (seed.capture_id, seed.run_id)
-    return Lines(path, blobs, start=len(header), stop=stop, ids=ids, limits=limits)
+    return LogReader(path, blobs, start=len(header), stop=stop, ids=ids, limits=limits)
 
 
 def read_header(line: bytes, name: str) -> Seed:
@@ -173,7 +173,7 @@ def _closed(line: bytes, name: str, lines: int) -> dict[str, Any]:
 def _no_tape(path: Path) -> RecordingMissing | RecordingUnfinished:
     part = part_path(path)
     if part.exists():
-        if claimed(part):
+        if is_locked(part):
             return RecordingUnfinished(
                 f"{path} is still being recorded", hint="wait for the program to end"
             )

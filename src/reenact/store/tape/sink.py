@@ -24,15 +24,15 @@ from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
 from reenact.store.directory.layout import drop_folder, not_removed
 from reenact.store.files import (
-    claimed,
-    create_claimed,
+    create_locked,
     create_private,
+    is_locked,
     make_private_folder,
     open_regular,
     sync_file,
     unwritable,
 )
-from reenact.store.log.integrity import Sums, close_manifest, referenced_blobs
+from reenact.store.log.integrity import LogTotals, close_manifest, referenced_blobs
 from reenact.store.log.journal import Note, journal_path
 from reenact.store.log.writer import Log
 from reenact.store.payloads.blobs import Blobs
@@ -46,7 +46,7 @@ from reenact.store.tape.reader import (
     tape_blobs,
     tape_lines,
 )
-from reenact.store.tape.stable import keep_lines, kept_path
+from reenact.store.tape.stable import reuse_lines, reused_lines_path
 
 __all__ = ["TapeSink", "gather_blobs", "publish", "tidy_tape"]
 
@@ -109,7 +109,7 @@ class TapeSink:
             self._check_part(part)
 
     def _check_part(self, part: Path) -> None:
-        if claimed(part):
+        if is_locked(part):
             raise _busy(self.path)
         if not self._replace:
             raise RecordingExists(
@@ -117,14 +117,14 @@ class TapeSink:
                 hint=f"reenact recover {self.path}, or say overwrite to give it up",
             )
         journal_path(part).unlink(missing_ok=True)
-        kept_path(part).unlink(missing_ok=True)
+        reused_lines_path(part).unlink(missing_ok=True)
         part.unlink()
         shutil.rmtree(tape_blobs(part).folder, ignore_errors=True)
 
     def _open(self, part: Path, seed: Seed) -> Writer:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            log = Log(create_claimed(part), part)
+            log = Log(create_locked(part), part)
         except FileExistsError:
             raise _busy(self.path) from None
         try:
@@ -232,9 +232,9 @@ class TapeSink:
     def _kept_lines(self, seed: Seed) -> Path | Manifest | None:
         if not self._keeps or not self.path.exists():
             return None
-        return keep_lines(part_path(self.path), self.path, seed)
+        return reuse_lines(part_path(self.path), self.path, seed)
 
-    def _sums(self, writer: Writer, kept: Path | None) -> Sums:
+    def _sums(self, writer: Writer, kept: Path | None) -> LogTotals:
         found = writer.sums()
         if kept is None:
             return found
@@ -246,7 +246,7 @@ class TapeSink:
 def publish(
     tape: Path,
     seed: Seed,
-    sums: Sums,
+    sums: LogTotals,
     *,
     file: Path | None = None,
     completed_at: int,
@@ -318,7 +318,7 @@ def _drop_part(tape: Path, *, gathered: bool) -> None:
         with contextlib.suppress(RecordingError):  # an older tape that is damaged keeps them all
             _take_back(tape)
     drop_folder(tape_blobs(part).folder)
-    kept_path(part).unlink(missing_ok=True)
+    reused_lines_path(part).unlink(missing_ok=True)
     part.unlink()
 
 

@@ -23,7 +23,7 @@ from reenact.store.files import create_private
 from reenact.store.source import LogSource
 from reenact.store.tape.reader import first_line, open_tape, read_header, tape_blobs, tape_lines
 
-__all__ = ["VOLATILE_HEADERS", "as_before", "header_of", "keep_lines", "kept_path"]
+__all__ = ["VOLATILE_HEADERS", "header_of", "reuse_lines", "reused_lines_path", "with_old_identity"]
 
 VOLATILE_HEADERS: Final = frozenset(
     """
@@ -49,7 +49,7 @@ def header_of(tape: Path) -> Seed | None:
         return None
 
 
-def as_before(seed: Seed, old: Seed, *kept: str) -> Seed:
+def with_old_identity(seed: Seed, old: Seed, *kept: str) -> Seed:
     """``seed`` with what of ``old`` is still true of what takes its place: whose recording it is, and
     since when; and of its environment ``argvDigest`` and what else is to be ``kept``."""
     environment = {**seed.environment}
@@ -67,12 +67,12 @@ def as_before(seed: Seed, old: Seed, *kept: str) -> Seed:
     )
 
 
-def kept_path(part: Path) -> Path:
+def reused_lines_path(part: Path) -> Path:
     """Return the path of the reused lines of a new tape before its closing line is written."""
     return part.with_name(f"{part.name}.kept")
 
 
-def keep_lines(part: Path, tape: Path, seed: Seed) -> Path | Manifest | None:
+def reuse_lines(part: Path, tape: Path, seed: Seed) -> Path | Manifest | None:
     """Replace the lines of ``part`` with the lines of ``tape`` for events with the same content.
 
     Returns the file to close instead of ``part``, the manifest of ``tape`` if nothing changed, or
@@ -96,7 +96,7 @@ def _keep(part: Path, old: LogSource, seed: Seed) -> Path | Manifest | None:
         is_whole = same == list(range(1, len(old) + 1)) and manifest.status == "ok"
         if is_whole and stored(seed.to_json()) + b"\n" == first_line(old.path):
             return manifest
-        target, prefix = kept_path(part), TapePrefix()
+        target, prefix = reused_lines_path(part), TapePrefix()
         with open(create_private(target), "wb") as file:
             file.write(header)
             for seq, event in enumerate(lines.verified_events(), 1):
