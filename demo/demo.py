@@ -211,7 +211,7 @@ def running_server() -> Iterator[str]:
 
 @contextlib.contextmanager
 def running_shop(server: str, bank: World) -> Iterator[str]:
-    """The address of the shop, which knows the server and the bank."""
+    """Start the shop with the addresses of server and bank, and return its address."""
     words = "key add shop --kind agent --app shop --environment staging --json"
     key = json.loads(command(words, shows=["rnk_agent_"], hide=r"(?<=rnk_agent_)\w+"))["key"]
     os.environ.update(REENACT_SERVER=server, SHOP_AGENT_KEY=key, MODEL_SERVER=bank.address)
@@ -224,7 +224,7 @@ def running_shop(server: str, bank: World) -> Iterator[str]:
 
 @contextlib.contextmanager
 def background(words: str, name: str) -> Iterator[Path]:
-    """A program that runs beside this one. Gives the file with what it says."""
+    """Run a program in the background and yield the file with its output."""
     print(f"\n$ {words} &", flush=True)
     module, *rest = shlex.split(words)
     log = Path(name)
@@ -244,7 +244,7 @@ def background(words: str, name: str) -> Iterator[Path]:
 
 
 def wait_for(found: Callable[[], T | None]) -> T:
-    """What ``found`` gives, as soon as it gives something."""
+    """Call ``found`` until it returns a value, and return it."""
     end = time.monotonic() + PATIENCE
     while not (value := found()):
         expect(time.monotonic() < end, "what was waited for did not come")
@@ -253,7 +253,7 @@ def wait_for(found: Callable[[], T | None]) -> T:
 
 
 def agent(flags: str, question: str, *, code: int = 0, shows: list[str]) -> str:
-    """What the program printed to its own standard output under ``reenact run``."""
+    """Return the standard output of the program under ``reenact run``."""
     words = f"run {flags} -- python agent.py {shlex.quote(question)}"
     return command(words, code=code, shows=shows)
 

@@ -1,5 +1,4 @@
-"""What the agent and the shop talk to: a web server on loopback that plays two models, a weather
-service, a restaurant and a bank."""
+"""Web server on loopback that plays two models, a weather service, a restaurant and a bank."""
 
 from __future__ import annotations
 

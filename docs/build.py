@@ -1,7 +1,7 @@
 """Writes the generated pages of ``docs/reference``, and the JSON Schemas of the policy files.
 
-Everything comes from the code, and nothing depends on the terminal, the locale or the version of
-Python. ``--check`` writes nothing and exits with 1 when a page is not what it should be.
+The pages are generated from the code and do not depend on the terminal, the locale or the Python version.
+``--check`` writes nothing and exits with 1 if a page is outdated.
 """
 
 from __future__ import annotations
@@ -409,7 +409,7 @@ def policy_table(part: dict[str, Any]) -> Iterator[str]:
 
 
 def value_name(field: dict[str, Any]) -> str:
-    """What may stand there, from its JSON Schema."""
+    """Return the allowed values of a field, from its JSON Schema."""
     if "$ref" in field:
         return f"`{field['$ref'].rpartition('/')[2]}`"
     if "enum" in field:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reenact.cli._client import Client, refusal
-from reenact.cli.server._replays import ask_for_replay, not_completed, wait_for
+from reenact.cli.server._replays import not_completed, request_replay, wait_for
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Secret, parse_address
 from reenact.server.problems import STATUS
@@ -225,12 +225,12 @@ def _client(scripted: Scripted) -> Client:
 def test_a_question_whose_answer_was_lost_is_asked_again_as_the_same(scripted: Scripted) -> None:
     replay = {"replayId": "rpl_1", "state": "requested"}
     scripted.answers = [hangs_up, says(202, replay)]
-    assert ask_for_replay(_client(scripted), "x-1", {}) == replay
+    assert request_replay(_client(scripted), "x-1", {}) == replay
     keys = {headers["Idempotency-Key"] for _, headers in scripted.asked}
     assert (len(scripted.asked), len(keys)) == (2, 1)
     scripted.answers = [says(500, problem("internal"))]
     with pytest.raises(ServerUnusable):
-        ask_for_replay(_client(scripted), "x-1", {})
+        request_replay(_client(scripted), "x-1", {})
 
 
 def test_a_stream_that_breaks_is_opened_again(

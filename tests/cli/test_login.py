@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli._client import login_path, who_asks
+from reenact.cli._client import find_credentials, login_path
 from reenact.errors import UsageError
 from tests.cli.conftest import Ran, Run
 from tests.server.house import PASSWORD, House, running
@@ -141,17 +141,17 @@ def _kept(config: Path, server: str) -> None:
 def test_the_environment_comes_first_and_no_server_gets_the_key_of_another(config: Path) -> None:
     environ = {"REENACT_CONFIG_DIR": str(config)}
     with pytest.raises(UsageError, match="no server is named"):
-        who_asks(environ)
+        find_credentials(environ)
     _kept(config, "https://one.example")
-    address, key = who_asks(environ)
+    address, key = find_credentials(environ)
     assert (address.host, key.reveal()) == ("one.example", "k" * 20)
     with pytest.raises(UsageError, match="no key for the server"):
-        who_asks({**environ, "REENACT_SERVER": "https://two.example"})
-    address, key = who_asks({**environ, "REENACT_API_KEY": "other-key"})
+        find_credentials({**environ, "REENACT_SERVER": "https://two.example"})
+    address, key = find_credentials({**environ, "REENACT_API_KEY": "other-key"})
     assert (address.host, key.reveal()) == ("one.example", "other-key")
     both = {**environ, "REENACT_SERVER": "https://two.example", "REENACT_API_KEY": "other-key"}
-    address, key = who_asks(both)
+    address, key = find_credentials(both)
     assert (address.host, key.reveal()) == ("two.example", "other-key")
     assert "k" * 20 not in repr(key)
     with pytest.raises(UsageError, match="API key"):
-        who_asks({**both, "REENACT_API_KEY": "with a space"})
+        find_credentials({**both, "REENACT_API_KEY": "with a space"})

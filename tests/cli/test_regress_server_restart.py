@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli._client import Login, keep
+from reenact.cli._client import Login, save_login
 from tests.cli.conftest import Run
 from tests.cli.remote import AGENT, record
 from tests.server.fire.running import Serving, Site, closing
@@ -59,7 +59,7 @@ def test_what_was_not_got_is_got_when_it_is_there_again(
 ) -> None:
     with closing(serving):
         key = serving.site.furnish(serving.token()).operator
-        keep(Login("reenact-login/1", serving.url, key), os.environ)
+        save_login(Login("reenact-login/1", serving.url, key), os.environ)
         for number in range(4):
             assert run("push", record(tmp_path / f"runs/{number}", number)).code == 0
         (tmp_path / "server").write_text(f"{serving.process.pid} {serving.port}")

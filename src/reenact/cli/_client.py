@@ -25,15 +25,15 @@ from reenact.store.seal import key_path
 __all__ = [
     "Client",
     "Login",
-    "forget",
+    "delete_login",
+    "find_credentials",
     "heads_path",
-    "keep",
     "login_path",
     "part",
     "read_login",
     "refusal",
+    "save_login",
     "signed_in_client",
-    "who_asks",
 ]
 
 _LARGEST_RESPONSE = 256 << 20
@@ -215,7 +215,7 @@ class Client:
 
 def signed_in_client() -> Client:
     """Return a client for the server and key in the environment or from ``reenact login``."""
-    return Client(*who_asks(os.environ))
+    return Client(*find_credentials(os.environ))
 
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -245,7 +245,7 @@ def heads_path(environ: Mapping[str, str]) -> Path:
     return key_path(environ).with_name("audit-heads.json")
 
 
-def who_asks(environ: Mapping[str, str]) -> tuple[Address, Secret]:
+def find_credentials(environ: Mapping[str, str]) -> tuple[Address, Secret]:
     """Return the server and the key for it. The environment has priority over the login.
 
     A server named in the environment never gets the key of another one. Raises :class:`UsageError` if the server
@@ -301,7 +301,7 @@ def read_login(environ: Mapping[str, str]) -> Login | None:
         raise UsageError(f"{path} is damaged", hint="sign in again: reenact login URL") from None
 
 
-def keep(login: Login, environ: Mapping[str, str]) -> Path:
+def save_login(login: Login, environ: Mapping[str, str]) -> Path:
     """Write the login file atomically, readable by its owner only."""
     path = login_path(environ)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -316,7 +316,7 @@ def keep(login: Login, environ: Mapping[str, str]) -> Path:
     return path
 
 
-def forget(environ: Mapping[str, str]) -> None:
+def delete_login(environ: Mapping[str, str]) -> None:
     """Delete the login file."""
     login_path(environ).unlink(missing_ok=True)
 

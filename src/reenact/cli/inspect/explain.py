@@ -83,7 +83,7 @@ def explain_divergence(args: argparse.Namespace) -> int:
             print(json_line(_whole(found, told, path, len(listed), args.number, changed)))
         else:
             Printer(columns() if args.width is None else args.width).print(found)
-    _say(args, told, path, len(listed), changed)
+    _print_notes(args, told, path, len(listed), changed)
     return 0
 
 
@@ -149,7 +149,7 @@ def _has_changed(told: ReportedDivergence, now: str) -> bool:
     return told.content_hash is not None and told.content_hash != now
 
 
-def _say(
+def _print_notes(
     args: argparse.Namespace,
     told: ReportedDivergence,
     path: Path | None,

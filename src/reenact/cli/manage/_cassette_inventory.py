@@ -28,15 +28,15 @@ from reenact.runs.reports import count_calls
 from reenact.store.tape.reader import open_tape, part_path, tape_blobs
 
 __all__ = [
-    "Asked",
     "Cassette",
+    "CassetteUsage",
     "Project",
     "Status",
-    "collect",
+    "collect_usage",
     "files_of",
     "find_tapes",
+    "inspect_cassette",
     "leftovers",
-    "look_at",
     "read_report",
     "status_of",
 ]
@@ -117,7 +117,7 @@ def _is_tape(path: Path) -> bool:
     return all(mark in start for mark in _OURS)
 
 
-def look_at(path: Path, *, count: bool = False) -> Cassette:
+def inspect_cassette(path: Path, *, count: bool = False) -> Cassette:
     """Inspect the tape at ``path``; with ``count``, also count its calls."""
     try:
         with open_tape(path) as source:
@@ -246,14 +246,14 @@ class _Report(msgspec.Struct):
     partial: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True):
+class CassetteUsage(msgspec.Struct, frozen=True):
     """Cassettes that tests use, as absolute paths; ``tests`` is the number of these tests."""
 
     cassettes: frozenset[Path]
     tests: int
 
 
-def read_report(file: Path) -> Asked:
+def read_report(file: Path) -> CassetteUsage:
     """Read a report of pytest. Raises :class:`UsageError`.
 
     An incomplete report is refused, because deleting cassettes that it does not name could break tests.
@@ -286,10 +286,10 @@ def read_report(file: Path) -> Asked:
             f"no test in {file} asks for a cassette",
             hint="collect the whole suite, from the folder where pytest runs",
         )
-    return Asked(frozenset(path.resolve() for path in named), len(named))
+    return CassetteUsage(frozenset(path.resolve() for path in named), len(named))
 
 
-def collect() -> Asked:
+def collect_usage() -> CassetteUsage:
     """Collect the tests with pytest and this Python. Raises :class:`UsageError`."""
     with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
         file = Path(folder) / "tests.json"

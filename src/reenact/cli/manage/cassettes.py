@@ -17,13 +17,13 @@ from reenact._system import start_clock
 from reenact.cli._output import count, escape_controls, json_line, rows, size
 from reenact.cli._parser import Command, Group, Parser, json_flag
 from reenact.cli.manage._cassette_inventory import (
-    Asked,
     Cassette,
+    CassetteUsage,
     Project,
-    collect,
+    collect_usage,
     files_of,
     find_tapes,
-    look_at,
+    inspect_cassette,
     read_report,
     status_of,
 )
@@ -53,7 +53,7 @@ def _ls_arguments(parser: Parser) -> None:
 def ls(args: argparse.Namespace) -> int:
     folder, now = _folder(args.dir), start_clock()()
     project = _project(folder)
-    found = [look_at(path, count=True) for path in find_tapes([folder])]
+    found = [inspect_cassette(path, count=True) for path in find_tapes([folder])]
     if args.json:
         for one in found:
             print(json_line(_as_json(one, project)))
@@ -125,7 +125,7 @@ def _stale_arguments(parser: Parser) -> None:
 def stale(args: argparse.Namespace) -> int:
     folder = _folder(args.dir)
     project = _project(folder)
-    found = [(path, list(project.reasons(look_at(path)))) for path in find_tapes([folder])]
+    found = [(path, list(project.reasons(inspect_cassette(path)))) for path in find_tapes([folder])]
     old = [(path, reasons) for path, reasons in found if reasons]
     for path, reasons in old:
         if args.json:
@@ -136,7 +136,7 @@ def stale(args: argparse.Namespace) -> int:
                     f"{escape_controls(str(path))}: {escape_controls(reason)}" for reason in reasons
                 )
             )
-    _say(f"{len(old):,} of {count(len(found), 'cassette')} should be recorded again", args)
+    _note(f"{len(old):,} of {count(len(found), 'cassette')} should be recorded again", args)
     return _FOUND if old else 0
 
 
@@ -151,10 +151,10 @@ def _unused_arguments(parser: Parser) -> None:
 
 
 def unused(args: argparse.Namespace) -> int:
-    found, left = _unused(_folder(args.dir), _asked(args))
+    found, left = _unused(_folder(args.dir), _used_by_tests(args))
     for path in left:
         print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
-    _say(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
+    _note(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
     return _FOUND if left else 0
 
 
@@ -164,7 +164,7 @@ def _prune_arguments(parser: Parser) -> None:
 
 
 def prune(args: argparse.Namespace) -> int:
-    found, left = _unused(_folder(args.dir), _asked(args))
+    found, left = _unused(_folder(args.dir), _used_by_tests(args))
     for path in left:
         print(
             json_line({"path": str(path), "removed": args.yes})
@@ -172,7 +172,7 @@ def prune(args: argparse.Namespace) -> int:
             else escape_controls(str(path))
         )
     if not args.yes:
-        _say(
+        _note(
             f"{len(left):,} of {count(found, 'cassette')} would be removed; add --yes to do it",
             args,
         )
@@ -181,20 +181,20 @@ def prune(args: argparse.Namespace) -> int:
     for path in left:
         for one in files_of(path):
             shutil.rmtree(one) if one.is_dir() else one.unlink()
-    _say(f"removed {len(left):,} of {count(found, 'cassette')}", args)
+    _note(f"removed {len(left):,} of {count(found, 'cassette')}", args)
     return 0
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    return collect() if args.report is None else read_report(Path(args.report))
+def _used_by_tests(args: argparse.Namespace) -> CassetteUsage:
+    return collect_usage() if args.report is None else read_report(Path(args.report))
 
 
-def _unused(folder: Path, asked: Asked) -> tuple[int, list[Path]]:
+def _unused(folder: Path, asked: CassetteUsage) -> tuple[int, list[Path]]:
     found = list(find_tapes([folder]))
     return len(found), [path for path in found if path.resolve() not in asked.cassettes]
 
 
-def _say(text: str, args: argparse.Namespace) -> None:
+def _note(text: str, args: argparse.Namespace) -> None:
     if not args.json:
         print(f"reenact: {text}", file=sys.stderr)
 
@@ -227,8 +227,8 @@ def check(args: argparse.Namespace) -> int:
     project = Project(find_root(Path.cwd(), os.environ))
     tapes = list(find_tapes(places))
     foreign = [path for path in places if path.suffix in _FOREIGN and path.is_file()]
-    findings = [one for path in tapes for one in _of_tape(path, project)]
-    findings += [one for path in foreign for one in _of_foreign(path)]
+    findings = [one for path in tapes for one in _check_tape(path, project)]
+    findings += [one for path in foreign for one in _check_vcr(path)]
     for one in findings:
         if args.json:
             told = {"path": str(one.path), "what": one.what, "hint": one.hint}
@@ -243,7 +243,7 @@ def check(args: argparse.Namespace) -> int:
     return max((one.code for one in findings), default=0)
 
 
-def _of_tape(path: Path, project: Project) -> Iterator[Finding]:
+def _check_tape(path: Path, project: Project) -> Iterator[Finding]:
     try:
         with open_tape(path) as source:
             redactor = _redactor(source.manifest(), project)
@@ -273,23 +273,23 @@ def _redactor(manifest: Manifest, project: Project) -> Redactor:
     said = manifest.policy
     pinned = None if said is None else project.policy(said.id)
     if pinned is None or pinned.sanitizer is None:
-        return _plain(profile)
+        return _default_redactor(profile)
     arguments = pinned.sanitizer.arguments(dict(os.environ))
     arguments["profile"] = profile
     return Redactor(**arguments)
 
 
 @cache
-def _plain(profile: Profile) -> Redactor:
+def _default_redactor(profile: Profile) -> Redactor:
     return Redactor(profile, environ=dict(os.environ))
 
 
-def _of_foreign(path: Path) -> Iterator[Finding]:
+def _check_vcr(path: Path) -> Iterator[Finding]:
     """Search the text of a vcrpy cassette for tokens."""
     data = path.read_bytes()
     if b"interactions:" not in data:
         return
-    redactor = _plain("default")
+    redactor = _default_redactor("default")
     for number, line in enumerate(data.splitlines(), 1):
         rules = redactor.survivors(line)
         if rules:

@@ -56,10 +56,10 @@ def import_(args: argparse.Namespace) -> int:
     done = []
     for job in jobs(source, target, wanted):
         moved = move(job, pinned, redaction=args.redaction, replace=args.overwrite)
-        _tell(moved, as_json=args.json)
+        _print_result(moved, as_json=args.json)
         done.append(moved)
     if not args.json:
-        _sum_up(source, done)
+        _print_total(source, done)
     return max((one.error.exit_code for one in done if one.error is not None), default=0)
 
 
@@ -76,7 +76,7 @@ def _source(args: argparse.Namespace) -> tuple[Path, Format | None]:
     return Path(given[0]), None if name is None else format_named(name)
 
 
-def _tell(moved: Moved, *, as_json: bool) -> None:
+def _print_result(moved: Moved, *, as_json: bool) -> None:
     if as_json:
         print(json_line(moved.to_json()))
     elif moved.status == "imported":
@@ -103,7 +103,7 @@ def _tell_losses(name: str, losses: Iterable[Loss]) -> None:
         )
 
 
-def _sum_up(source: Path, done: list[Moved]) -> None:
+def _print_total(source: Path, done: list[Moved]) -> None:
     if not done:
         print(f"{escape_controls(str(source))}: there is no cassette in it")
     if len(done) < 2:

@@ -27,14 +27,14 @@ def _pack_arguments(parser: Parser) -> None:
 
 def pack(args: argparse.Namespace) -> int:
     path = recording_at(args.path)
-    target = Path(args.file) if args.file else _beside(path)
+    target = Path(args.file) if args.file else _default_target(path)
     found = write_packed(path, target)
     sealed = ", sealed values left out" if found.manifest.sealed else ""
-    _tell(found, target, args, f"{size(target.stat().st_size)}{sealed}")
+    _print_packed(found, target, args, f"{size(target.stat().st_size)}{sealed}")
     return 0
 
 
-def _beside(path: Path) -> Path:
+def _default_target(path: Path) -> Path:
     whole = path if path.name not in ("", "..") else path.resolve()
     return whole.with_name(f"{whole.name}{PACKED}")
 
@@ -66,11 +66,11 @@ def unpack(args: argparse.Namespace) -> int:
             hint=f"reenact unpack {packed} TARGET",
         )
     found = read_packed(packed, target, most=int(args.most * 2**30))
-    _tell(found, target, args, "verified")
+    _print_packed(found, target, args, "verified")
     return 0
 
 
-def _tell(found: Report, target: Path, args: argparse.Namespace, remark: str) -> None:
+def _print_packed(found: Report, target: Path, args: argparse.Namespace, remark: str) -> None:
     if args.json:
         print(json_line(_as_json(found, target)))
     else:

@@ -110,8 +110,8 @@ def import_x07(args: argparse.Namespace) -> int:
     arch, findings = load_arch(folder)
     facts = {"from": str(folder), "root": str(root), "ok": arch is not None}
     if arch is None:
-        _list(findings, facts, as_json=args.json)
-        return _mistaken(findings, folder)
+        _print_findings(findings, facts, as_json=args.json)
+        return _report_errors(findings, folder)
     found = import_arch(arch, root)
     written = _write(root / FOLDER, found.files | {INDEX: found.index})
     if args.json:
@@ -119,11 +119,11 @@ def import_x07(args: argparse.Namespace) -> int:
         more = {"policies": found.policies, "written": written, "kept": found.kept, "notes": notes}
         print(json_line(facts | more))
     else:
-        _tell_import(found, root / FOLDER, written)
+        _print_import(found, root / FOLDER, written)
     return 0
 
 
-def _tell_import(found: Import, folder: Path, written: list[str]) -> None:
+def _print_import(found: Import, folder: Path, written: list[str]) -> None:
     for path in written:
         print(f"wrote {escape_controls(path)}")
     for name in found.kept:
@@ -161,15 +161,15 @@ def check(args: argparse.Namespace) -> int:
     root = _root(args)
     findings = check_all(root)
     ok = all(one.severity != "error" for one in findings)
-    _list(findings, {"root": str(root), "ok": ok}, as_json=args.json)
+    _print_findings(findings, {"root": str(root), "ok": ok}, as_json=args.json)
     if not ok:
-        return _mistaken(findings, root / FOLDER)
+        return _report_errors(findings, root / FOLDER)
     if not args.json:
         print(f"{escape_controls(str(root / FOLDER))}: ok")
     return 0
 
 
-def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -> None:
+def _print_findings(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json_line({**facts, "findings": [structs.asdict(one) for one in findings]}))
         return
@@ -181,7 +181,7 @@ def _list(findings: list[Finding], facts: Mapping[str, Any], *, as_json: bool) -
             print(f"  hint: {escape_controls(finding.hint)}")
 
 
-def _mistaken(findings: list[Finding], folder: Path) -> int:
+def _report_errors(findings: list[Finding], folder: Path) -> int:
     """Report the number of errors after the list of findings."""
     hints = [one.hint for one in findings if one.severity == "error"]
     sys.stdout.flush()
@@ -200,7 +200,7 @@ def show(args: argparse.Namespace) -> int:
     root = _root(args)
     pinned = load_policy(root, args.id or DEFAULT.id)
     here = world(os.environ, under_pytest=False, known=named_worlds(load_index(root)))
-    values = describe(pinned, defaults=_surroundings(pinned, os.environ))
+    values = describe(pinned, defaults=_environment_defaults(pinned, os.environ))
     if args.json:
         print(json_line({**_facts(pinned, here), "settings": [asdict(one) for one in values]}))
         return 0
@@ -220,7 +220,7 @@ def _facts(pinned: Pinned, here: str) -> dict[str, Any]:
     }
 
 
-def _surroundings(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
+def _environment_defaults(pinned: Pinned, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults that depend on the environment."""
     in_ci = bool(environ.get("CI", ""))
     strictness = "lenient" if not in_ci and sys.stderr.isatty() else "strict"
@@ -236,12 +236,12 @@ def _row(value: EffectiveSetting) -> tuple[str, str, str]:
     absent = "none" if value.name in _NAMED else "any"
     return (
         value.name,
-        absent if value.value is None else escape_controls(_spelled(value.value)),
+        absent if value.value is None else escape_controls(_text(value.value)),
         value.origin,
     )
 
 
-def _spelled(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json_line(value)

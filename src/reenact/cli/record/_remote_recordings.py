@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from reenact._system import start_clock
-from reenact.cli._client import Client, part, signed_in_client, who_asks
+from reenact.cli._client import Client, find_credentials, part, signed_in_client
 from reenact.cli._exchange_filters import since_and_until, to_search
 from reenact.errors import (
     RecordingDamaged,
@@ -126,7 +126,7 @@ def means_for(recordings: Iterable[Location], folder: str | None, most: int) -> 
     keepers = {one.keeper for one in recordings if isinstance(one, RemoteRecording)}
     access = _Access()
     if keepers - {"s3"}:
-        address, key = who_asks(os.environ)
+        address, key = find_credentials(os.environ)
         access.server, access.key = str(address), key.reveal()
     if "s3" in keepers:
         access.s3 = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}

@@ -91,16 +91,16 @@ def _arguments(parser: Parser) -> None:
 
 def regress(args: argparse.Namespace) -> int:
     _check(args)
-    recordings = chosen(args)
+    recordings = _select(args)
     job = _job(args)
     account = _account(args, job, len(recordings))
-    known = _known(args)
+    known = _read_baseline(args)
     journal = None if args.journal is None else Journal(Path(args.journal), job)
     run = Regression(account, Baseline({}) if args.update_baseline else known, journal)
     left = run.resume(recordings) if args.resume else recordings
-    engine = make_engine(args.engine, job, args.jobs, args.address, _means(recordings, args))
+    engine = make_engine(args.engine, job, args.jobs, args.address, _credentials(recordings, args))
     progress = Progress(len(recordings), len(run.tally), quiet=args.quiet)
-    with as_interrupt(signal.SIGTERM) as ended:
+    with _interrupt_on(signal.SIGTERM) as ended:
         try:
             run.perform(
                 left,
@@ -111,14 +111,14 @@ def regress(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             pass  # finished outcomes are reported below
     progress.end()
-    _finish(run, known, args)
+    _report(run, known, args)
     if account.ended == "interrupted":
         return 128 + ended.by
     return _exit_code(run.tally, all_known=args.update_baseline)
 
 
 def _check(args: argparse.Namespace) -> None:
-    check_choice(args)
+    _check_selection(args)
     if args.target is not None and args.command_line:
         raise UsageError("--target and a program exclude each other", hint="say one of them")
     if args.target is not None and (args.allow or args.boundary):
@@ -155,7 +155,7 @@ def _job(args: argparse.Namespace) -> Job:
     )
 
 
-def _means(recordings: list[Location], args: argparse.Namespace) -> FetchOptions | None:
+def _credentials(recordings: list[Location], args: argparse.Namespace) -> FetchOptions | None:
     if not any(isinstance(one, RemoteRecording) for one in recordings):
         return None
     from reenact.cli.record._remote_recordings import means_for
@@ -165,7 +165,7 @@ def _means(recordings: list[Location], args: argparse.Namespace) -> FetchOptions
 
 def _account(args: argparse.Namespace, job: Job, total: int) -> Header:
     return Header(
-        paths=said(args),
+        paths=_selection(args),
         job=job,
         total=total,
         engine=args.engine,
@@ -176,33 +176,33 @@ def _account(args: argparse.Namespace, job: Job, total: int) -> Header:
     )
 
 
-def _known(args: argparse.Namespace) -> Baseline:
+def _read_baseline(args: argparse.Namespace) -> Baseline:
     if args.baseline is None or (args.update_baseline and not Path(args.baseline).exists()):
         return Baseline({})
     return Baseline.load(Path(args.baseline))
 
 
-def _finish(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
+def _report(run: Regression, known: Baseline, args: argparse.Namespace) -> None:
     """Write the reports and print the result."""
     failed = write_reports(
         run.account, run.tally, junit_to=args.junit, json_to=args.report, html_to=args.html
     )
     if args.update_baseline and run.account.ended != "interrupted":
         written = known.updated(run.tally).write(Path(args.baseline), known)
-        print(f"reenact: {args.baseline} written: {_told(written)}", file=sys.stderr)
+        print(f"reenact: {args.baseline} written: {_baseline_text(written)}", file=sys.stderr)
     if args.json:
         print(json_line(report_json(run.account, run.tally)))
     else:
-        for line in lines(run.tally):
+        for line in _failure_lines(run.tally):
             print(line)
     sys.stdout.flush()
     if not args.json:
-        print(summary(run.account, run.tally), file=sys.stderr)
+        print(_summary(run.account, run.tally), file=sys.stderr)
     if failed:
         raise failed[0]
 
 
-def _told(written: BaselineUpdate) -> str:
+def _baseline_text(written: BaselineUpdate) -> str:
     """Return ``3 recordings known to go wrong, 1 new, 2 gone``."""
     told = f"{count(written.known, 'recording')} known to go wrong"
     for number, what in ((written.new, "new"), (written.gone, "gone")):
@@ -224,7 +224,7 @@ _OF_EXCHANGES = ("saved", "app", "environment", "route", "status", "replays", "t
 _FLAGS = (*_OF_EXCHANGES, "correlation", "text", "since", "until", "limit")
 
 
-def check_choice(args: argparse.Namespace) -> None:
+def _check_selection(args: argparse.Namespace) -> None:
     """Raise :class:`UsageError` for options that exclude each other."""
     if not args.path and args.from_server is None:
         raise UsageError("which recordings?", hint="name folders or s3://…, or say --from-server")
@@ -243,15 +243,15 @@ def check_choice(args: argparse.Namespace) -> None:
         raise UsageError("--saved has its own filters", hint="use one or the other")
 
 
-def said(args: argparse.Namespace) -> list[str]:
+def _selection(args: argparse.Namespace) -> list[str]:
     """Return the selected paths as given, for reports."""
     return [*args.path, *([] if args.from_server is None else [f"server:{args.from_server}"])]
 
 
-def chosen(args: argparse.Namespace) -> list[Location]:
+def _select(args: argparse.Namespace) -> list[Location]:
     """Return each selected recording once, in the given order. Nothing is downloaded."""
     found: dict[str, Location] = {}
-    for one in _named(args.path):
+    for one in _recordings_at(args.path):
         found.setdefault(one.name if isinstance(one, RemoteRecording) else str(one), one)
     if args.from_server is not None:
         from reenact.cli.record._remote_recordings import find_on_server
@@ -262,7 +262,7 @@ def chosen(args: argparse.Namespace) -> list[Location]:
     return every if args.shard is None else shard_of(every, args.shard)
 
 
-def _named(places: list[str]) -> Iterator[Location]:
+def _recordings_at(places: list[str]) -> Iterator[Location]:
     here = [Path(place) for place in places if not is_remote(place)]
     yield from find_recordings(here)
     for place in filter(is_remote, places):
@@ -282,7 +282,7 @@ _LISTED = 5
 _WAYS = {"interrupted": "interrupted", "stopped": "stopped at the first that went wrong"}
 
 
-def lines(tally: Tally) -> Iterator[str]:
+def _failure_lines(tally: Tally) -> Iterator[str]:
     """Return the failures grouped by cause, with the details of the first one of each group."""
     for group in tally.groups():
         yield from _group(group)
@@ -302,7 +302,7 @@ def _group(group: Group) -> Iterator[str]:
             yield f"    {escape_controls(line)}".rstrip()
 
 
-def summary(account: Header, tally: Tally) -> str:
+def _summary(account: Header, tally: Tally) -> str:
     """Return one line with the counts, and a second one if some recordings were not replayed."""
     found = tally.counts
     told = ", ".join(f"{found[name]:,} {name}" for name in ("ok", *BAD, "known") if found[name])
@@ -313,16 +313,16 @@ def summary(account: Header, tally: Tally) -> str:
     return f"{line}\nreenact: {_WAYS[account.ended]}: {count(left, 'recording')} not re-enacted"
 
 
-class Ended:
+class _Interruption:
     """Number of the signal that interrupted the command."""
 
     by: int = signal.SIGINT
 
 
 @contextmanager
-def as_interrupt(also: signal.Signals) -> Iterator[Ended]:
+def _interrupt_on(also: signal.Signals) -> Iterator[_Interruption]:
     """Raise :class:`KeyboardInterrupt` for the signal ``also``, as for Ctrl-C."""
-    ended = Ended()
+    ended = _Interruption()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         ended.by = number

@@ -19,12 +19,12 @@ from reenact.exchange.model import TERMINAL
 __all__ = [
     "WAYS_OUT",
     "add_replay_options",
-    "ask_for_replay",
     "ending",
     "exit_code",
     "follow",
     "not_completed",
     "replay_options",
+    "request_replay",
     "wait_for",
 ]
 
@@ -83,7 +83,7 @@ def ending(item: dict[str, Any]) -> str:
     return " ".join(filter(None, words)) or NOTHING
 
 
-def ask_for_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> dict[str, Any]:
+def request_replay(client: Client, exchange_id: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """Request a replay. Retries use the same idempotency key, so at most one replay is created."""
     key = {"Idempotency-Key": entropy(16).hex()}
     path = f"/api/v1/exchanges/{part(exchange_id)}/replays"

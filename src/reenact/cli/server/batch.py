@@ -84,7 +84,7 @@ def _plan_arguments(parser: Parser) -> None:
 
 
 def plan(args: argparse.Namespace) -> int:
-    found = signed_in_client().send("POST", _PATH, _wanted(args))
+    found = signed_in_client().send("POST", _PATH, _request(args))
     if args.json:
         print(json_line(found))
         return 0
@@ -95,7 +95,7 @@ def plan(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+def _request(args: argparse.Namespace) -> dict[str, Any]:
     wanted = replay_options(args)
     search = to_search(args, start_clock()())
     if bool(search) + bool(args.saved) + bool(args.exchange) > 1:
@@ -144,8 +144,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json_line(found))
     else:
-        _tell(client, found)
-    return 0 if args.no_wait else _code(found)
+        _print_outcome(client, found)
+    return 0 if args.no_wait else _exit_code(found)
 
 
 def _batch(found: Any) -> dict[str, Any]:
@@ -154,14 +154,14 @@ def _batch(found: Any) -> dict[str, Any]:
     raise ServerUnusable("the server's response is not a batch", hint="is it of this version?")
 
 
-def _tell(client: Client, batch: dict[str, Any]) -> None:
+def _print_outcome(client: Client, batch: dict[str, Any]) -> None:
     """Print the outcome of a batch and the causes of differences."""
     print_progress(batch)
     causes = f"{_PATH}/{part(batch['batchId'])}/causes"
     print_causes(client.items(causes, {}, _CAUSES))
 
 
-def _code(batch: dict[str, Any]) -> int:
+def _exit_code(batch: dict[str, Any]) -> int:
     """Return 0 if every replay completed with a good verdict, else 1."""
     progress = batch["progress"]
     good = progress["outcomes"].get("completed", 0) == progress["ended"]
@@ -188,13 +188,13 @@ def show(args: argparse.Namespace) -> int:
     if args.items or args.verdict:
         items = client.items(f"{path}/items", {"verdict": args.verdict}, _ALL)
         if not args.json:
-            _tell(client, found)
+            _print_outcome(client, found)
         print_table(args, items, _ITEMS, "no such exchange in it")
     elif args.json:
         print(json_line(found))
     else:
         print_plan(found)
-        _tell(client, found)
+        _print_outcome(client, found)
     return 0
 
 

@@ -36,11 +36,11 @@ from reenact.cli._parser import (
 from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter
 from reenact.cli.server._replays import (
     add_replay_options,
-    ask_for_replay,
     ending,
     exit_code,
     not_completed,
     replay_options,
+    request_replay,
     wait_for,
 )
 from reenact.errors import UsageError
@@ -252,7 +252,7 @@ def learn(args: argparse.Namespace) -> int:
     source = exchange_id(client, args.id)
     replays = []
     for _ in range(2):
-        asked = ask_for_replay(client, source, {"reason": args.reason} if args.reason else {})
+        asked = request_replay(client, source, {"reason": args.reason} if args.reason else {})
         done = wait_for(client, asked)
         if done["state"] != "completed":
             raise UsageError(
@@ -318,9 +318,9 @@ def _replay_arguments(parser: Parser) -> None:
 
 
 def replay(args: argparse.Namespace) -> int:
-    wanted = _wanted(args)
+    wanted = _request(args)
     client = signed_in_client()
-    asked = ask_for_replay(client, exchange_id(client, args.id), wanted)
+    asked = request_replay(client, exchange_id(client, args.id), wanted)
     if args.no_wait:
         return print_result(args, asked, asked["replayId"])
     done = wait_for(client, asked)
@@ -332,7 +332,7 @@ def replay(args: argparse.Namespace) -> int:
     return print_comparison(args, found)
 
 
-def _wanted(args: argparse.Namespace) -> dict[str, Any]:
+def _request(args: argparse.Namespace) -> dict[str, Any]:
     wanted = replay_options(args)
     patch = _patch(args)
     if args.payload is not None:

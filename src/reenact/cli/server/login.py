@@ -10,7 +10,15 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from reenact.cli._client import SERVER, Client, Login, forget, keep, login_path, read_login
+from reenact.cli._client import (
+    SERVER,
+    Client,
+    Login,
+    delete_login,
+    login_path,
+    read_login,
+    save_login,
+)
 from reenact.cli._output import escape_controls, json_line
 from reenact.cli._parser import Command, Parser, json_flag
 from reenact.errors import ServerRefused, ServerUnusable, UsageError
@@ -53,7 +61,7 @@ def login(args: argparse.Namespace) -> int:
         asked = {"token": token, "email": email, "password": password}
         client.send("POST", "/api/v1/setup", asked)
     kept = _own_key(client, email, password, args)
-    path = keep(kept, os.environ)
+    path = save_login(kept, os.environ)
     if args.json:
         print(json_line({"server": kept.server, "who": email, "keyId": kept.key_id}))
     else:
@@ -144,7 +152,7 @@ def _logout_arguments(parser: Parser) -> None:
 def logout(args: argparse.Namespace) -> int:
     known = read_login(os.environ)
     revoked = known is not None and _revoke(known)
-    forget(os.environ)
+    delete_login(os.environ)
     said: dict[str, Any] = {"signedOut": known is not None, "revoked": revoked}
     if args.json:
         print(json_line(said))
