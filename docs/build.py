@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from reenact import errors
-from reenact.boundaries.table import CLIENTS
+from reenact.boundaries.registry import CLIENTS
 from reenact.cli._commands import ABOUT, TABLE
 from reenact.cli._parser import Command, Group, find_command, make_parser
 from reenact.engine.divergence.model import divergence_schema
@@ -25,8 +25,8 @@ from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
 from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
-from reenact.lenses.places import PROVIDERS
-from reenact.lenses.table import LENSES
+from reenact.lenses.endpoints import PROVIDERS
+from reenact.lenses.registry import LENSES
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.schema import FILES, schemas

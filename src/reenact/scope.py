@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from reenact.boundaries.altering import alter_answer
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.http.fork import alter_answer
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.fork.plan import At
 from reenact.engine.scheduling.scheduler import STALL_SECONDS
 from reenact.engine.session.child_processes import install_patches_permanently

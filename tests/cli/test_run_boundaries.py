@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.boundaries.table import TABLE
+from reenact.boundaries.registry import TABLE
 
 
 def _explain(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 
 import reenact
 from reenact import Policy, Session
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.settings import resolve_settings
 from reenact.format.event import Event
 from reenact.policy.model import BoundaryRule

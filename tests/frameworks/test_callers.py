@@ -27,7 +27,7 @@ TIERS = {
 }
 _ASK = """
 import importlib.util, json, sys
-from reenact.boundaries.callers import tier
+from reenact.boundaries.caller_tier import tier
 print(json.dumps({name: tier(name, importlib.util.find_spec(name).origin) for name in sys.argv[1:]}))
 """
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from tests.integration.running import Theatre
 
 READS = [

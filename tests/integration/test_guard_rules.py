@@ -22,7 +22,7 @@ import urllib3
 
 import reenact
 from reenact import DivergenceError, Policy, Session
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.settings import resolve_settings
 from reenact.hermetic import guard
 from reenact.policy.model import BoundaryRule

@@ -20,7 +20,7 @@ import requests
 import urllib3
 
 import reenact
-from reenact.boundaries.coding import MOST
+from reenact.boundaries.http.encoding import MOST
 from reenact.engine.divergence.model import Divergence
 from reenact.policy.redaction.redactor import PLACEHOLDER
 from tests.integration.sessions import Studio

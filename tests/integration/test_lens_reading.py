@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 import reenact
-from reenact.boundaries.coding import look
-from reenact.lenses.meaning import Asked
-from reenact.lenses.reading import read_event
-from reenact.lenses.table import LENSES, read_response
+from reenact.boundaries.http.encoding import look
+from reenact.lenses.conversation import read_event
+from reenact.lenses.model import Asked
+from reenact.lenses.registry import LENSES, read_response
 from tests.integration.sessions import Studio
 from tests.unit.lenses.spoken import SSE, STREAMS, chunk, sse
 

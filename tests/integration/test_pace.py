@@ -16,7 +16,7 @@ import pytest
 
 import reenact
 from reenact import Session, UsageError
-from reenact.boundaries.http import Head, Request, ask, ask_async
+from reenact.boundaries.http.api import Head, Request, ask, ask_async
 from reenact.engine.execution.stream_record_replay import RecordedPace
 from reenact.format.event import Draft
 from reenact.store.memory import MemorySource

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import requests
 
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import resolve_settings
 from reenact.errors import DivergenceError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import resolve_settings
 

@@ -22,7 +22,7 @@ import pytest
 import reenact
 from reenact import DivergenceError, Session, open_recording, verify
 from reenact._system import start_clock
-from reenact.boundaries.http import Head, Request, ask
+from reenact.boundaries.http.api import Head, Request, ask
 from reenact.cli.main import main as reenact_command
 from reenact.store.log.journal import journal_path
 from reenact.store.recover import Recovery, recover

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact import DivergenceError, Session
-from reenact.boundaries.http import Head, Request, ask
+from reenact.boundaries.http.api import Head, Request, ask
 from tests.leak.planted import Plant, plant_shape
 from tests.leak.test_http_leaks import Room
 from tests.leak.test_leaks import Planted

@@ -115,7 +115,7 @@ def _libraries(module: str) -> tuple[str, ...]:
         return ("pytest",)  # which is who loads it
     if path[:2] == ["reenact", "server"]:
         return _OF_SERVER
-    if path[:2] != ["reenact", "boundaries"] or len(path) != 4:
+    if path[:2] != ["reenact", "boundaries"] or len(path) not in (3, 4):
         return ()
     return path[2], *_BROUGHT.get(path[2], ())
 

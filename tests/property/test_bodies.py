@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.boundaries.bodies import describe
-from reenact.boundaries.coding import Seen, encode, look
-from reenact.boundaries.urls import normal_url
-from reenact.boundaries.wire import Errors, Head, Wire
+from reenact.boundaries.http.bodies import describe
+from reenact.boundaries.http.encoding import Seen, encode, look
+from reenact.boundaries.http.urls import normal_url
+from reenact.boundaries.http.wire import Errors, Head, Wire
 from reenact.engine.session.session import Session
 from reenact.format.canonical import canonical
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import rr
-from reenact.boundaries.wire import Head, Request
+from reenact.boundaries.http.wire import Head, Request
 from reenact.errors import RecordingError
 from reenact.interop.formats import FORMATS, Format
 from reenact.interop.model import Exchange, Losses, settled

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.lenses.content import content_of
+from reenact.lenses.content import content_of, refused
+from reenact.lenses.conversation import read_event
+from reenact.lenses.endpoints import place_of
 from reenact.lenses.eventstream import frames
-from reenact.lenses.failing import refused
-from reenact.lenses.places import place_of
-from reenact.lenses.reading import read_event
-from reenact.lenses.table import LENSES, Lens, may_ask, read_request, read_response, read_with
+from reenact.lenses.registry import LENSES, Lens, may_ask, read_request, read_response, read_with
 from tests.unit.lenses.spoken import AWS, JSON, NDJSON, SSE, STREAMS, event, frame, ndjson, sse
 
 NAMES = st.sampled_from(

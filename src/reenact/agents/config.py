@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError

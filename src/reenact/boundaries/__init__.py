@@ -1,1 +1,1 @@
-"""Where the calls of a program cross its edge: one file per client library, all of one shape."""
+"""Boundaries: patches that turn the calls of client libraries and of the standard library into data."""

@@ -12,13 +12,13 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from reenact.boundaries.coding import encode
-from reenact.boundaries.http import AsyncReply, Head, Reply, Request, ask, ask_async
+from reenact.boundaries.http.api import AsyncReply, Head, Reply, Request, ask, ask_async
+from reenact.boundaries.http.encoding import encode
 from reenact.engine.patches.patch import Patch
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
-__all__ = ["seams"]
+__all__ = ["patches"]
 
 _PIECES, _WHOLE, _UNSEEN = range(3)
 _reading: ContextVar[int] = ContextVar("reenact.httpx.reading", default=_PIECES)
@@ -166,7 +166,7 @@ def _stream(library: ModuleType, response: Any) -> Any:
 # Installing
 
 
-def seams(library: ModuleType) -> list[Patch]:
+def patches(library: ModuleType) -> list[Patch]:
     """The patches of httpx, or of httpx2."""
     local = (library.MockTransport, library.ASGITransport, library.WSGITransport)
     sync, asynchronous = _transports(library)

@@ -82,7 +82,7 @@ class Declarations(msgspec.Struct, frozen=True):
 
     def containment(self, boundaries: Boundaries = "recorded") -> Containment:
         """Return the containment of a replay that starts now, with the drivers that are loaded."""
-        from reenact.boundaries.table import CLIENTS, added  # the server does not need it
+        from reenact.boundaries.registry import CLIENTS, added
 
         covered = {boundary.module for boundary in (*CLIENTS, *added())}
         loaded = loaded_drivers(covered=covered)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from reenact.boundaries.wire import Head, Request
+from reenact.boundaries.http.wire import Head, Request
 from reenact.errors import RecordingTooNew
 from reenact.interop.model import Exchange, Found, Item, Made, damaged, other_shape, read_json
 

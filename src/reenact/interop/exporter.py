@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reenact.boundaries.packed import served_body
-from reenact.boundaries.wire import Head, Pairs, Request
+from reenact.boundaries.http.stored_body import served_body
+from reenact.boundaries.http.wire import Head, Pairs, Request
 from reenact.errors import RrError
 from reenact.format.event import Data, Event
 from reenact.interop.model import Exchange, Found, Losses, rebuilt, settled

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from reenact._version import __version__
-from reenact.boundaries.wire import Head, Pairs, Request
+from reenact.boundaries.http.wire import Head, Pairs, Request
 from reenact.interop.model import (
     SWITCHED,
     Exchange,

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import msgspec
 
 from reenact._system import Clock, start_clock
-from reenact.boundaries.packed import HIDDEN
-from reenact.boundaries.wire import Errors, Wire, call_of
+from reenact.boundaries.http.stored_body import HIDDEN
+from reenact.boundaries.http.wire import Errors, Wire, call_of
 from reenact.engine.execution.streams import fetch_response
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources

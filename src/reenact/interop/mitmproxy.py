@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.boundaries.wire import Head, Pairs, Request
+from reenact.boundaries.http.wire import Head, Pairs, Request
 from reenact.interop.model import Exchange, Found, Losses, damaged, settled
 
 __all__ = ["read"]

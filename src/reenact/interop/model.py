@@ -19,9 +19,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from reenact.boundaries.bodies import content_headers
-from reenact.boundaries.coding import coding_of, encode, look
-from reenact.boundaries.wire import Head, Request, raw_hash
+from reenact.boundaries.http.bodies import content_headers
+from reenact.boundaries.http.encoding import coding_of, encode, look
+from reenact.boundaries.http.wire import Head, Request, raw_hash
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode
 from reenact.format.event import Data

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.wire import Head, Pairs, Request
+from reenact.boundaries.http.wire import Head, Pairs, Request
 from reenact.errors import RecordingTooNew
 from reenact.interop.model import (
     SWITCHED,

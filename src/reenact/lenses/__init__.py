@@ -1,1 +1,1 @@
-"""What model traffic means: one file per API, all pure."""
+"""Lenses: the meaning of model traffic, one module per API, all pure."""

@@ -1,7 +1,8 @@
-"""``application/vnd.amazon.eventstream``: binary frames with headers, a payload and two checksums.
+"""Amazon's binary event stream.
 
-A frame is: its length, the length of its headers, the CRC of these eight bytes, the headers, the
-payload, the CRC of all before it. Numbers are big-endian.
+A frame of ``application/vnd.amazon.eventstream`` has its length, the length of its headers, the CRC
+of these eight bytes, the headers, the payload, and the CRC of everything before. Numbers are big-
+endian.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.lenses.meaning import Usage
+from reenact.lenses.model import Usage
 
 __all__ = [
     "counted",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reenact.lenses.content import Content
-from reenact.lenses.failing import error_in, failure
+from reenact.lenses.content import Content, error_in, failure
+from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     inside,
@@ -18,7 +18,7 @@ from reenact.lenses.fields import (
     text,
     without,
 )
-from reenact.lenses.meaning import (
+from reenact.lenses.model import (
     Answered,
     Asked,
     Choice,
@@ -28,7 +28,6 @@ from reenact.lenses.meaning import (
     ToolUse,
     Usage,
 )
-from reenact.lenses.places import Place
 
 __all__ = ["NAME", "answered", "asked", "messages"]
 

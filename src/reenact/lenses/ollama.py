@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.lenses.content import Content
-from reenact.lenses.failing import error_in, failure
+from reenact.lenses.content import Content, error_in, failure
+from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     joined,
@@ -17,8 +17,7 @@ from reenact.lenses.fields import (
     text,
     without,
 )
-from reenact.lenses.meaning import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
-from reenact.lenses.places import Place
+from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
 
 __all__ = ["NAME", "answered", "asked", "messages"]
 

@@ -1,18 +1,228 @@
-"""OpenAI Responses: items go in and items come out."""
+"""OpenAI Responses: requests and responses made of items."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from reenact.lenses.content import Content
-from reenact.lenses.failing import error_in, failure
-from reenact.lenses.fields import counted, inside, mapped, text, without
-from reenact.lenses.meaning import Answered, Asked, Message, Usage
-from reenact.lenses.places import Place
-from reenact.lenses.response_items import Told, message_of, tell
-from reenact.lenses.response_stream import ENDINGS, Gathering
+from reenact.lenses.content import Content, error_in, failure
+from reenact.lenses.endpoints import Place
+from reenact.lenses.fields import (
+    counted,
+    inside,
+    joined,
+    listed,
+    mapped,
+    mappings,
+    parsed,
+    size_of,
+    text,
+    without,
+)
+from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
 
-__all__ = ["NAME", "answered", "asked", "messages"]
+__all__ = [
+    "ENDINGS",
+    "NAME",
+    "Gathering",
+    "Told",
+    "answered",
+    "asked",
+    "message_of",
+    "messages",
+    "tell",
+]
+
+ENDINGS = ("response.completed", "response.incomplete", "response.failed", "error")
+
+_PIECES = {
+    "response.output_text.delta": ("message", "content", "text"),
+    "response.refusal.delta": ("message", "content", "refusal"),
+    "response.reasoning_text.delta": ("reasoning", "content", "text"),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary", "text"),
+    "response.function_call_arguments.delta": ("function_call", "", "arguments"),
+    "response.custom_tool_call_input.delta": ("custom_tool_call", "", "input"),
+    "response.mcp_call_arguments.delta": ("mcp_call", "", "arguments"),
+}
+"""For each event that has a piece: the type of its item, the list in there that has the parts, and
+the field of the part."""
+
+
+class Gathering:
+    """Takes events. The last one has the whole response; what breaks off before it is put together
+    from the items that were ended, and from the pieces of those that were not."""
+
+    def __init__(self) -> None:
+        self.head: dict[str, Any] = {}
+        """The response as the last event with one has it."""
+        self._items: dict[int, _Item] = {}
+
+    def add(self, event: dict[str, Any]) -> None:
+        response = event.get("response")
+        if isinstance(response, dict):
+            self.head = response
+            return
+        kind = event.get("type")
+        if kind in ("response.output_item.added", "response.output_item.done"):
+            self._at(event).set(mapped(event.get("item")), kind.endswith("done"))
+        elif isinstance(kind, str) and kind in _PIECES:
+            self._at(event).add(_PIECES[kind], event)
+
+    def _at(self, event: dict[str, Any]) -> _Item:
+        index = event.get("output_index")
+        return self._items.setdefault(index if type(index) is int else -1, _Item())
+
+    def items(self) -> list[Any]:
+        """What the response has, or, where it says nothing of it, what came before."""
+        output = listed(self.head.get("output"))
+        return output or [item.whole() for _, item in sorted(self._items.items())]
+
+
+class _Item:
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+        self._ended = False
+        self._kind = ""
+        self._pieces: dict[tuple[str, int, str], list[str]] = {}
+
+    def set(self, item: dict[str, Any], ended: bool) -> None:
+        self._known, self._ended = item, ended
+
+    def add(self, place: tuple[str, str, str], event: dict[str, Any]) -> None:
+        self._kind, parts, field = place
+        index = event.get("summary_index" if parts == "summary" else "content_index")
+        at = index if type(index) is int else 0
+        self._pieces.setdefault((parts, at, field), []).append(text(event.get("delta")))
+
+    def whole(self) -> dict[str, Any]:
+        if self._ended:
+            return self._known
+        found: dict[str, Any] = {"type": self._kind, **self._known}
+        lists: dict[str, list[Any]] = {}
+        for (parts, _, field), pieces in sorted(self._pieces.items()):
+            told = "".join(pieces)
+            if parts:
+                lists.setdefault(parts, []).append({field: told})
+            else:
+                found[field] = told
+        return {**found, **lists}
+
+
+_OWN_CALLS = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
+_ARGUMENTS = ("arguments", "input", "action", "operation", "code", "queries", "query")
+_TEXTS = ("text", "output_text", "input_text", "summary_text", "reasoning_text", "refusal", "")
+
+
+class Told(NamedTuple):
+    """What an answer says, part by part."""
+
+    text: str
+    refusal: str | None
+    tool_calls: tuple[ToolUse, ...]
+    reasoning: tuple[Reasoning, ...]
+    attached: tuple[str, ...]
+
+
+def tell(output: Any) -> Told:
+    """What the items of an answer say."""
+    said: list[str] = []
+    refusals: list[str] = []
+    attached: list[str] = []
+    for item in _of(output, "message"):
+        for part in mappings(item.get("content")):
+            said.append(text(part.get("text")))
+            refusals.append(text(part.get("refusal")))
+            attached += [_described(part)] if _described(part) else []
+    attached += [_picture(item) for item in _of(output, "image_generation_call")]
+    return Told(
+        text="".join(said),
+        refusal="".join(refusals) or None,
+        tool_calls=tuple(call for item in mappings(output) if (call := _tool_call(item))),
+        reasoning=tuple(_reasoning(item) for item in _of(output, "reasoning")),
+        attached=tuple(attached),
+    )
+
+
+def _of(output: Any, kind: str) -> list[dict[str, Any]]:
+    return [item for item in mappings(output) if item.get("type") == kind]
+
+
+def message_of(item: dict[str, Any]) -> Message:
+    """An item of a conversation as a message."""
+    kind = text(item.get("type"))
+    if kind == "reasoning":
+        return Message(role="assistant", reasoning=(_reasoning(item),))
+    if kind.endswith(("_call_output", "_approval_response")):
+        return Message(role="tool", results=(_outcome(item),))
+    call = _tool_call(item)
+    if call is not None:
+        return Message(role="assistant", tool_calls=(call,))
+    content = item.get("content")
+    parts = [described for part in mappings(content) if (described := _described(part))]
+    return Message(
+        role=text(item.get("role")) or kind, text=_text_of(content), attached=tuple(parts)
+    )
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return joined(item.get("text") or item.get("refusal") for item in mappings(content))
+
+
+def _outcome(item: dict[str, Any]) -> ToolOutcome:
+    output = item.get("output")
+    failed = item.get("status") == "failed" or item.get("approve") is False
+    return ToolOutcome(id=_call_id(item), text=_text_of(output), failed=failed)
+
+
+def _tool_call(item: dict[str, Any]) -> ToolUse | None:
+    """A call that the program is to make, or one that the provider made itself (``hosted``)."""
+    kind = text(item.get("type"))
+    if kind in ("function_call", "custom_tool_call"):
+        name = text(item.get("name"))
+        arguments = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
+        sent = arguments if kind == "custom_tool_call" else parsed(arguments)
+        return ToolUse(id=_call_id(item), item=text(item.get("id")), name=name, arguments=sent)
+    if not kind.endswith("_call") or kind == "image_generation_call":
+        return None
+    given = next((item[name] for name in _ARGUMENTS if item.get(name)), None)
+    return ToolUse(
+        id=_call_id(item),
+        item=text(item.get("id")),
+        name=text(item.get("name")) or kind.removesuffix("_call"),
+        arguments=parsed(given),
+        hosted=kind not in _OWN_CALLS,
+    )
+
+
+def _call_id(item: dict[str, Any]) -> str:
+    return text(item.get("call_id")) or text(item.get("id"))
+
+
+def _reasoning(item: dict[str, Any]) -> Reasoning:
+    """The text where it is shown, or else the summary."""
+    shown = [_text_of(item.get(name)) for name in ("content", "summary")]
+    return Reasoning(
+        id=text(item.get("id")),
+        text=shown[0] or shown[1],
+        opaque=text(item.get("encrypted_content")) or None,
+    )
+
+
+def _described(part: dict[str, Any]) -> str:
+    kind = text(part.get("type"))
+    if kind in _TEXTS:
+        return ""
+    audio = mapped(part.get("input_audio"))
+    url = joined(part.get(name) for name in ("image_url", "file_url", "file_id", "filename"))
+    if url.startswith("data:"):
+        return f"{kind} {url[5:].partition(',')[0][:80]} ({size_of(url.partition(',')[2])})"
+    return f"{kind} {url[:200]}" if url else f"{kind} ({size_of(audio.get('data'))})"
+
+
+def _picture(item: dict[str, Any]) -> str:
+    return f"image {text(item.get('id'))} ({size_of(item.get('result'))})"
+
 
 NAME = "openai.responses"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 
-from reenact.boundaries.table import PATCHES
+from reenact.boundaries.registry import PATCHES
 from reenact.engine.call import CAPABILITIES
 from reenact.engine.divergence.model import Remedies
 from reenact.engine.session.session import Session

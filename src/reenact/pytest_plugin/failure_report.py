@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprEntry, ReprFileLocation, ReprTraceback
 
-from reenact.boundaries.callers import tier_of
+from reenact.boundaries.caller_tier import tier_of
 from reenact.errors import DivergenceError, RecordingError, RecordingMissing, ReenactError
 from reenact.pytest_plugin.cassette import Choice, command, project_root
 from reenact.pytest_plugin.item_session import ItemSession

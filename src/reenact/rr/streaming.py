@@ -12,8 +12,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from reenact.boundaries.urls import normal_url
-from reenact.boundaries.wire import load_pieces
+from reenact.boundaries.http.urls import normal_url
+from reenact.boundaries.http.wire import load_pieces
 from reenact.engine.call import Entry as Recording
 from reenact.engine.codecs import PLAIN_STREAM_CODEC, load_exception
 from reenact.engine.execution.unused_calls import (

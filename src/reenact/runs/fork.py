@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from reenact.boundaries.altering import alter_answer
+from reenact.boundaries.http.fork import alter_answer
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.fork.plan import At

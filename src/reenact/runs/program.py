@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.processes.injection import inject_with
-from reenact.boundaries.table import PATCHES, covered, uncovered
+from reenact.boundaries.processes.popen import inject_with
+from reenact.boundaries.registry import PATCHES, covered, uncovered
 from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.engine.patches.patch import DeferredPatch, Patch, PatchSet
@@ -197,7 +197,7 @@ def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
 
 def _alter(data: Data, path: JsonPath, value: Any) -> Data:
     """Alter a result at a fork point. Imported on use, because other runs do not need it."""
-    from reenact.boundaries.altering import alter_answer
+    from reenact.boundaries.http.fork import alter_answer
 
     return alter_answer(data, path, value)
 

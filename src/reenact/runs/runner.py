@@ -31,7 +31,7 @@ from reenact.store.directory.layout import runs_folder
 from reenact.store.files import unwritable
 
 if TYPE_CHECKING:
-    from reenact.boundaries.explaining import Module
+    from reenact.boundaries.coverage import Module
 
 __all__ = [
     "RunKind",
@@ -352,7 +352,7 @@ def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
             with contextlib.suppress(msgspec.DecodeError):  # it was killed
                 found |= msgspec.json.decode(place.read_bytes(), type=dict[str, str | None])
     # Deferred: the boundaries would load the engine in every `reenact run`.
-    from reenact.boundaries.explaining import classified
+    from reenact.boundaries.coverage import classified
 
     return code, classified(found.items())
 

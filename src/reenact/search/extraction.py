@@ -15,9 +15,9 @@ import msgspec
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP
 from reenact.engine.request import kind_of, operation_of
 from reenact.format.event import Data, Event
-from reenact.lenses.meaning import Answered, Asked, Choice, Message
-from reenact.lenses.reading import read_event
-from reenact.lenses.table import messages
+from reenact.lenses.conversation import read_event
+from reenact.lenses.model import Answered, Asked, Choice, Message
+from reenact.lenses.registry import messages
 from reenact.views.calls import decode_content, readable_body
 
 __all__ = [

@@ -21,7 +21,7 @@ import msgspec
 
 from reenact._system import kill_group, monotonic, start_clock
 from reenact.boundaries.processes.relay import Gate, relay_of
-from reenact.boundaries.processes.replayed import Replayed
+from reenact.boundaries.processes.replayed_process import Replayed
 from reenact.engine.scheduling.cpu_usage import register_thread
 from reenact.engine.session.context import context_outside_sessions
 from reenact.engine.session.current import current

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.boundaries.coding import look
+from reenact.boundaries.http.encoding import look
 from reenact.engine.call import DRAWS, Entry
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.request import kind_of, operation_of

@@ -10,8 +10,8 @@ import msgspec
 from reenact.engine.request import BOOKKEEPING
 from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
-from reenact.lenses.meaning import Answered, Choice
-from reenact.lenses.reading import read_event
+from reenact.lenses.conversation import read_event
+from reenact.lenses.model import Answered, Choice
 from reenact.views.calls import RecordedCall, decode_content, readable_body
 
 __all__ = ["NOT_SAID", "ContentReader", "is_noise", "meaning_of"]

@@ -17,7 +17,7 @@ from aiohttp.client_exceptions import UnixClientConnectorError
 from aiohttp.http_exceptions import ContentEncodingError
 
 import reenact
-from reenact.boundaries.aiohttp.seams import seams
+from reenact.boundaries.aiohttp.patches import patches
 from reenact.errors import UsageError
 from tests.integration.loopback import Loopback, failure
 
@@ -276,7 +276,7 @@ def unknown(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     library = ModuleType("aiohttp")
     library.__dict__.update(__version__=request.param, ClientSession=ClientSession)
-    [patch] = seams(library)
+    [patch] = patches(library)
     patch.install()
     yield ClientSession()
     patch.remove()

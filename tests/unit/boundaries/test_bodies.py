@@ -15,8 +15,8 @@ import pytest
 import requests
 import urllib3
 
-from reenact.boundaries.bodies import Pairs, describe
-from reenact.boundaries.coding import MOST
+from reenact.boundaries.http.bodies import Pairs, describe
+from reenact.boundaries.http.encoding import MOST
 
 VALUE = {"b": [1, 2.5, None, True], "a": {"text": "grün ✓"}}
 JSON = (("Content-Type", "application/json"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from reenact.boundaries.chance.attributes import Attribute
+from reenact.boundaries.function_patches import Attribute
 
 
 def _twice(original: Any) -> Any:

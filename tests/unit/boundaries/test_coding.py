@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from reenact.boundaries.coding import MOST, Seen, coding_of, encode, look
+from reenact.boundaries.http.encoding import MOST, Seen, coding_of, encode, look
 
 TEXT = b"All work and no play makes Jack a dull boy. " * 50
 MIB = 1 << 20

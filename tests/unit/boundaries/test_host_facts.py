@@ -19,7 +19,7 @@ import pytest
 
 import reenact
 from reenact.boundaries.host.environment import known_environment
-from reenact.boundaries.host.told import Numbers
+from reenact.boundaries.host.facts import Numbers
 from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 from reenact.engine.session.current import current
 from reenact.errors import PolicyRefused
@@ -63,7 +63,7 @@ def test_however_often_a_session_was_opened(tmp_path: Path, monkeypatch: Any) ->
     from reenact.boundaries.host import environment
 
     monkeypatch.setenv("COLOUR", "blue")
-    seams = environment.seams(os)
+    seams = environment.environment_patches(os)
     for _ in range(1_200):
         for one in seams:
             one.install()

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import reenact
-from reenact.boundaries.mcp.asking import CODEC, RpcError, ask_call, reply_call, say_call, told
-from reenact.boundaries.mcp.names import Server, server_of
+from reenact.boundaries.mcp.messages import (
+    CODEC,
+    RpcError,
+    Server,
+    ask_call,
+    reply_call,
+    say_call,
+    server_of,
+    told,
+)
 from reenact.engine.call import Call
 from reenact.format.event import Data
 

@@ -11,9 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from reenact.boundaries.mcp.connection import Connection
-from reenact.boundaries.mcp.dialects import CLOSED
-from reenact.boundaries.mcp.said import Said, descriptor_of, say_again
+from reenact.boundaries.mcp.messages import CLOSED
+from reenact.boundaries.mcp.server_connection import Connection, Said, descriptor_of, say_again
 from reenact.format.event import Data
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Any
 
-from reenact.boundaries.mcp.inside import InsidePatch
+from reenact.boundaries.function_patches import InsidePatch
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import reenact
-from reenact.boundaries.mcp.names import server_of
+from reenact.boundaries.mcp.messages import server_of
 from reenact.format.event import Data
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.mcp.patience import waited_for
+from reenact.boundaries.mcp.client_connection import waited_for
 
 
 class Conductor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.boundaries.mcp.tokens import Tokens
+from reenact.boundaries.mcp.messages import Tokens
 from reenact.engine.call import Call, GoLive
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.recorder import InFlightCall

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from reenact import Redactor
-from reenact.boundaries.coding import MOST, encode
-from reenact.boundaries.packed import kept_body, served_body
+from reenact.boundaries.http.encoding import MOST, encode
+from reenact.boundaries.http.stored_body import kept_body, served_body
 from reenact.engine.session.session import Session
 from reenact.policy.redaction.redactor import PLACEHOLDER, Profile
 from tests.integration.sessions import Studio

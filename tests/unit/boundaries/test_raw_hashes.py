@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.boundaries.http import Head, Request, ask
-from reenact.boundaries.wire import call_of, sketch_of
+from reenact.boundaries.http.api import Head, Request, ask
+from reenact.boundaries.http.wire import call_of, sketch_of
 from reenact.engine.session.session import Session
 from reenact.policy.model import Policy
 from tests.integration.sessions import Studio

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.rebinding import Rebinding, like_builtin
+from reenact.boundaries.function_patches import Rebinding, like_builtin
 
 Modules = Callable[..., ModuleType]
 

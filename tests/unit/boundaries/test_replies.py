@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.boundaries.http import BufferedResponse, Head, Reply
+from reenact.boundaries.http.api import BufferedResponse, Head, Reply
 from reenact.errors import RecordingDamaged
 
 

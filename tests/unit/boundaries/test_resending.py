@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from reenact import UsageError
-from reenact.boundaries.altering import alter_answer
-from reenact.boundaries.packed import served_body
-from reenact.boundaries.resending import request_bytes, with_model
-from reenact.boundaries.wire import Request
+from reenact.boundaries.http.fork import alter_answer, request_bytes, with_model
+from reenact.boundaries.http.stored_body import served_body
+from reenact.boundaries.http.wire import Request
 from reenact.format.json_path import parse
 
 

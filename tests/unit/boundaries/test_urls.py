@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.boundaries.urls import normal_url
+from reenact.boundaries.http.urls import normal_url
 
 SAME = {
     "case of scheme and host": ("HTTP://Example.ORG/A", "http://example.org/A"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.boundaries.websocket import Accepted, Link, Message, Opening, open_link
+from reenact.boundaries.http.websocket import Accepted, Link, Message, Opening, open_link
 from reenact.engine.session.session import Session
 from tests.integration.sessions import Studio
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import reenact
-from reenact.boundaries.wire import Errors, Head, Partial, Request, Wire, call_of
+from reenact.boundaries.http.wire import Errors, Head, Partial, Request, Wire, call_of
 from reenact.engine.session.session import Session
 from reenact.policy.redaction.redactor import PLACEHOLDER
 from tests.integration.sessions import Studio

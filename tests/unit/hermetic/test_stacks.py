@@ -14,8 +14,8 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy, Session
-from reenact.boundaries import table
-from reenact.boundaries.table import TABLE, Boundary
+from reenact.boundaries import registry
+from reenact.boundaries.registry import TABLE, Boundary
 from reenact.hermetic.network_libraries import (
     BUILT_ON,
     NETWORK_LIBRARIES,
@@ -85,7 +85,7 @@ def test_a_stack_has_one_kind_and_those_with_a_boundary_have_none() -> None:
         is_covered(module, {one.module for one in TABLE}) for module in NETWORK_LIBRARIES
     )
     assert not set(BUILT_ON) & set(NETWORK_LIBRARIES)
-    assert set(BUILT_ON.values()) <= set(table.covered())
+    assert set(BUILT_ON.values()) <= set(registry.covered())
 
 
 def test_a_boundary_inside_a_package_covers_it() -> None:
@@ -110,12 +110,12 @@ def test_covered_and_uncovered_ones_of_this_process(
 ) -> None:
     shelf("pymongo")
     importlib.import_module("pymongo")
-    assert {"httpx", "httpx2", "requests", "urllib3", "aiohttp"} <= set(table.covered())
-    assert NetworkLibrary("pymongo", "pymongo", "seen") in table.uncovered()
-    monkeypatch.setattr(table, "_added", [])
-    table.add_boundary(Boundary("mongo", "pymongo", lambda module: []))
-    assert "mongo" in table.covered()
-    assert "pymongo" not in [stack.module for stack in table.uncovered()]
+    assert {"httpx", "httpx2", "requests", "urllib3", "aiohttp"} <= set(registry.covered())
+    assert NetworkLibrary("pymongo", "pymongo", "seen") in registry.uncovered()
+    monkeypatch.setattr(registry, "_added", [])
+    registry.add_boundary(Boundary("mongo", "pymongo", lambda module: []))
+    assert "mongo" in registry.covered()
+    assert "pymongo" not in [stack.module for stack in registry.uncovered()]
 
 
 # Unseen
@@ -209,8 +209,8 @@ def test_a_stack_with_a_boundary_of_ones_own_is_let_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shelf("pycurl")
-    monkeypatch.setattr(table, "_added", [])
-    table.add_boundary(Boundary("pycurl", "pycurl", lambda module: []))
+    monkeypatch.setattr(registry, "_added", [])
+    registry.add_boundary(Boundary("pycurl", "pycurl", lambda module: []))
     with replay():
         assert importlib.import_module("pycurl").there
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.wire import Head, Request
+from reenact.boundaries.http.wire import Head, Request
 from reenact.errors import RecordingError
 from reenact.format.event import Event
 from reenact.interop.importer import Origin, Taken, take

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reenact import rr
-from reenact.boundaries.wire import Request
+from reenact.boundaries.http.wire import Request
 from reenact.interop.exporter import give
 from reenact.interop.model import KINDS, Exchange, Losses, rebuilt
 from reenact.testing import memory_source
@@ -132,7 +132,7 @@ def test_a_multipart_body_is_put_together_again() -> None:
     said = ("Content-Type", 'multipart/form-data; boundary="xyz"')
     body, lost = _rebuilt("multipart", parts, said)
     assert lost == {"body_rebuilt": 1}
-    from reenact.boundaries.bodies import describe
+    from reenact.boundaries.http.bodies import describe
 
     assert describe((said,), body)["body"] == [
         parts[0],

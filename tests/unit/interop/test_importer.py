@@ -9,7 +9,7 @@ import pytest
 
 import reenact
 from reenact import rr
-from reenact.boundaries.wire import Request, call_of
+from reenact.boundaries.http.wire import Request, call_of
 from reenact.errors import BudgetExceeded, RecordingExists
 from reenact.policy.model import DEFAULT, Budgets, NetRules, Pinned, Policy
 from reenact.store.verify import verify

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.coding import look
-from reenact.lenses.meaning import Answered, Asked
-from reenact.lenses.reading import conversation, read_event
+from reenact.boundaries.http.encoding import look
+from reenact.lenses.conversation import conversation, read_event
+from reenact.lenses.model import Answered, Asked
 from tests.unit.lenses.spoken import ANTHROPIC, CHAT, SSE
 
 URL = "https://api.openai.com/v1/chat/completions"

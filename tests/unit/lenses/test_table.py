@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reenact.lenses.table import LENSES, Asked, may_ask, messages, read_request, read_response
+from reenact.lenses.registry import LENSES, Asked, may_ask, messages, read_request, read_response
 
 CHAT: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: Any = {**CHAT, "max_tokens": 9}

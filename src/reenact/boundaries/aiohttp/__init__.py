@@ -1,1 +1,1 @@
-"""aiohttp: its exchanges and its websockets."""
+"""aiohttp: HTTP exchanges and websockets of its client sessions."""

@@ -1,1 +1,1 @@
-"""Files under declared roots: what the program reads and writes there is part of a recording."""
+"""Files under declared roots: reads and writes of the program there are part of a recording."""

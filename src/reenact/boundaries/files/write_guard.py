@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from reenact.boundaries.rebinding import Rebinding, like_builtin
+from reenact.boundaries.function_patches import Rebinding, like_builtin
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.session import Session
 from reenact.hermetic import refusals

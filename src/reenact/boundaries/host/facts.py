@@ -1,4 +1,4 @@
-"""Facts of the machine that a function tells: how one is asked for, recorded and served."""
+"""Facts about the machine and its user, which are served by name and never diverge."""
 
 from __future__ import annotations
 
@@ -6,29 +6,172 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final
 
 import msgspec
 
-from reenact.boundaries.callers import Tier, tier_of
-from reenact.boundaries.host.told import check_allowed, told_in
-from reenact.boundaries.rebinding import like_builtin
+from reenact.boundaries.caller_tier import Tier, tier_of
+from reenact.boundaries.function_patches import Rebinding, like_builtin
+from reenact.boundaries.processes.relay import relay_of
+from reenact.engine.call import draw_call
+from reenact.engine.draws import RecordedDraws
+from reenact.engine.patches.patch import Installable
 from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 
 __all__ = [
     "PLAIN",
+    "SEAMS",
     "TUPLE",
     "Args",
     "Form",
     "Make",
     "Module",
     "Named",
+    "Numbers",
+    "Pair",
+    "Told",
+    "as_written",
+    "check_allowed",
     "fact",
+    "fact_patches",
     "standing_in",
+    "tell",
+    "told_in",
 ]
+
+
+class Numbers:
+    """Which recorded numbers of processes stand for which present ones. ``has_started`` says of a
+    present one whether the program has started that process: then it knows it by that number."""
+
+    def __init__(self, has_started: Callable[[int], object] = relay_of) -> None:
+        self._has_started = has_started
+        self._now: dict[int, int] = {}
+        self._then: dict[int, int] = {}
+
+    def learn(self, then: Any, now: Any) -> None:
+        """The program is told ``then`` where it is ``now``."""
+        if isinstance(then, int) and isinstance(now, int) and then > 1:
+            self._now[then], self._then[now] = now, then
+
+    def now(self, number: Any) -> Any:
+        """The present one that the program means. A group of processes is a negative number."""
+        if not isinstance(number, int):
+            return number
+        if number < 0:
+            return -self.now(-number)
+        if self._has_started(number):
+            return number
+        return self._now.get(number, number)
+
+    def is_known(self, now: int) -> bool:
+        """Has the program started the present process ``now``, or learned its number?"""
+        return now in self._then or bool(self._has_started(now))
+
+    def then(self, number: int) -> int:
+        """What the program calls it."""
+        return self._then.get(number, number)
+
+
+Pair = tuple[Any, Any]
+"""What something was when the program was told, and what it was told."""
+
+
+class Told:
+    """What the program of one session knows, in this process, each by its name."""
+
+    __slots__ = ("facts", "gone", "has_moved", "names", "others", "own", "pids", "variables")
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Pair] = {}
+        """Of the environment."""
+        self.own: set[str] = set()
+        """The variables that the program has set or taken away."""
+        self.names: list[str] | None = None
+        """The variables that there were when somebody asked for them all."""
+        self.gone: set[str] = set()
+        """Those that it has taken away since then, once or more: set again, they come last."""
+        self.others: dict[str, Pair] = {}
+        self.facts: dict[str, Any] = {}
+        """What does not change while the program runs."""
+        self.has_moved = False
+        """Has it gone to another folder?"""
+        self.pids = Numbers()
+
+
+_ANY: Final = draw_call("env", "")
+
+
+def check_allowed(session: Session, module: dict[str, Any]) -> None:
+    """Raises what the policy refuses with, where the program may not ask the machine anything.
+    Libraries, to which globals ``module`` may belong, ask all the same: they are not to blame."""
+    if tier_of(module) != "user" or _ANY.source in session.free_draws:
+        return
+    with session.lock:
+        refusal = session.machine.refusal_of(_ANY)
+    if refusal is not None:
+        raise refusal
+
+
+def told_in(session: Session) -> Told:
+    """What the program of ``session`` knows."""
+    found: Told | None = session.host_facts
+    if found is None:
+        with session.lock:  # another thread may be first
+            found = session.host_facts = session.host_facts or Told()
+    return found
+
+
+def tell(
+    session: Session,
+    kept: dict[str, Pair],
+    name: str,
+    now: Any,
+    *,
+    at_once: bool = False,
+    fresh: bool = False,
+) -> Any:
+    """What the program is told of ``name``, which is ``now``; remembered in ``kept``. Written once
+    in each lane, and again when it has changed; ``at_once``, before the program goes on. ``fresh``
+    ignores the recorded value."""
+    lane = session.lanes.current()
+    here = lane.told
+    if here is None:
+        here = lane.told = {}
+    pair = here.get(name)
+    if pair is not None and pair[0] == now:
+        return pair[1]
+
+    draws = session.draws
+    if type(draws) is RecordedDraws:  # without a recording to read, the current value counts
+        draws.note_aside(lane, f"env {name}", now)
+        here[name] = kept[name] = (now, now)
+        if at_once:
+            draws.end(lane)
+        return now
+
+    def live() -> Any:
+        before = kept.get(name)
+        return before[1] if before is not None and before[0] == now else now
+
+    then = draws.draw_aside(f"env {name}", live, fresh=fresh)
+    here[name] = kept[name] = (now, then)
+    if at_once and session.writes:
+        draws.end(lane)
+    return then
+
+
+def as_written(text: str) -> str | bytes:
+    """A text of the system as it can stand in a recording: bytes where it is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(text)
+    return text
+
 
 _frame = sys._getframe
 
@@ -165,3 +308,91 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, (str, int, type(None)))
+
+
+def _struct(kind: Any) -> Form:
+    """Of a named tuple that takes one sequence."""
+    return Form(list, kind)
+
+
+def _os(module: ModuleType) -> Mapping[str, Make]:
+    numbers = ("getuid", "geteuid", "getgid", "getegid", "cpu_count", "process_cpu_count")
+    return {
+        **{name: fact(f"os.{name}") for name in (*numbers, "getlogin")},
+        "getloadavg": fact("os.getloadavg", TUPLE, lasting=False),
+        "getgroups": fact("os.getgroups"),
+        "uname": fact("os.uname", _struct(module.uname_result)),
+        "get_terminal_size": fact(
+            "os.get_terminal_size", _struct(module.terminal_size), lasting=False
+        ),
+    }
+
+
+def _socket(module: ModuleType) -> Mapping[str, Make]:
+    return {name: fact(f"socket.{name}") for name in ("gethostname", "getfqdn")}
+
+
+_PLATFORM: Final = """
+    machine node platform processor python_branch python_compiler python_implementation
+    python_revision python_version release system version
+""".split()
+_PLATFORM_TUPLES: Final = "architecture libc_ver python_build python_version_tuple".split()
+
+
+def _platform(module: ModuleType) -> Mapping[str, Make]:
+    def load(values: list[str]) -> Any:
+        *five, processor = values
+        made = module.uname_result(*five)
+        vars(made)["processor"] = processor  # which it would look for when it is asked
+        return made
+
+    return {
+        **{name: fact(f"platform.{name}") for name in _PLATFORM},
+        **{name: fact(f"platform.{name}", TUPLE) for name in _PLATFORM_TUPLES},
+        "uname": fact("platform.uname", Form(list, load)),
+        "freedesktop_os_release": fact("platform.freedesktop_os_release", Form(dict, dict)),
+    }
+
+
+def _getpass(module: ModuleType) -> Mapping[str, Make]:
+    return {"getuser": fact("getpass.getuser")}
+
+
+def _pwd(module: ModuleType) -> Mapping[str, Make]:
+    form = _struct(module.struct_passwd)
+    return {name: fact(f"pwd.{name}", form) for name in ("getpwuid", "getpwnam")}
+
+
+def _locale(module: ModuleType) -> Mapping[str, Make]:
+    plain = ("getpreferredencoding", "getencoding")
+    return {
+        "getlocale": fact("locale.getlocale", TUPLE, lasting=False),
+        **{name: fact(f"locale.{name}", lasting=False) for name in plain},
+    }
+
+
+def _shutil(module: ModuleType) -> Mapping[str, Make]:
+    form = _struct(os.terminal_size)
+    return {"get_terminal_size": fact("shutil.get_terminal_size", form, lasting=False)}
+
+
+def _multiprocessing(module: ModuleType) -> Mapping[str, Make]:
+    return {"cpu_count": fact("multiprocessing.cpu_count")}
+
+
+SEAMS: Final = {
+    "getpass": _getpass,
+    "locale": _locale,
+    "multiprocessing": _multiprocessing,
+    "os": _os,
+    "platform": _platform,
+    "pwd": _pwd,
+    "shutil": _shutil,
+    "socket": _socket,
+}
+"""The functions of each module that tell something about the machine."""
+
+
+def fact_patches(module: ModuleType) -> list[Installable]:
+    """The patches of one of these modules."""
+    return [Rebinding(module, SEAMS[module.__name__](module))]

@@ -1,1 +1,1 @@
-"""Clients of the Model Context Protocol: what they ask their servers, message by message."""
+"""Clients of the Model Context Protocol, message by message."""

@@ -1,1 +1,1 @@
-"""Processes that the program starts: recorded as they go, and stood in for in a replay."""
+"""Processes that the program starts: recorded while they run, replaced by stand-ins in a replay."""

@@ -20,7 +20,7 @@ from reenact.engine.session.context import context_outside_sessions
 from reenact.engine.session.session import Session
 
 if TYPE_CHECKING:
-    from reenact.boundaries.processes.account import Account
+    from reenact.boundaries.processes.transcript import Account
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 
 __all__ = ["SOON", "Gate", "Relay", "relay_of"]

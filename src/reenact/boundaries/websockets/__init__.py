@@ -1,1 +1,1 @@
-"""``websockets``: its clients for tasks and for threads."""
+"""``websockets``: its asyncio client and its threading client."""

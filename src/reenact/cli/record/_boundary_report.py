@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.explaining import TIERS, Covered, Module, covered_places, plumbing
+from reenact.boundaries.coverage import TIERS, Covered, Module, covered_places, plumbing
 from reenact.cli._output import count, escape_controls, json_line, rows
 from reenact.engine.patches.registry import PATCH_GROUPS
 from reenact.runs.runner import run_and_list_modules

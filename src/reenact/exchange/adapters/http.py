@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from reenact.boundaries.coding import coding_of, encode, look
+from reenact.boundaries.http.encoding import coding_of, encode, look
 from reenact.exchange.model import Body, ErrorFacts, Header, Payload
 from reenact.exchange.payload import body_bytes, clipped_body, find_header, make_body
 

@@ -22,7 +22,7 @@ from reenact.exchange.comparison.calls import read_calls
 from reenact.exchange.model import ErrorFacts, Exchange, Payload, Processor
 from reenact.format.canonical import digest
 from reenact.interop.otel import SCHEMA_URL, Group, Link, Span, SpanEvent, SpanKind
-from reenact.lenses.meaning import Answered
+from reenact.lenses.model import Answered
 from reenact.server.exchanges.recordings import recording_of
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server

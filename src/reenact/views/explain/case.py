@@ -15,7 +15,7 @@ from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import canonical
 from reenact.format.event import Data
 from reenact.format.json_path import Path, join, parse
-from reenact.lenses.paths import may_ask
+from reenact.lenses.endpoints import may_ask
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 

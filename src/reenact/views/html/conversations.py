@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from reenact.diff.sequences import pair_up
-from reenact.lenses.meaning import Asked, Choice, Message
-from reenact.lenses.reading import read_event
-from reenact.lenses.table import messages
+from reenact.lenses.conversation import read_event
+from reenact.lenses.model import Asked, Choice, Message
+from reenact.lenses.registry import messages
 from reenact.views.calls import RecordedCall
 from reenact.views.content import meaning_of
 from reenact.views.html.values import key_of

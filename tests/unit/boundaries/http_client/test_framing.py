@@ -12,16 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.boundaries.http import Head, Reply
-from reenact.boundaries.http_client.framing import (
-    body_of,
-    file_of,
-    head_of,
-    joined,
-    respond,
-    target_url,
-)
-from reenact.boundaries.wire import Partial
+from reenact.boundaries.http.api import Head, Reply
+from reenact.boundaries.http.http1 import body_of, file_of, head_of, joined, respond, target_url
+from reenact.boundaries.http.wire import Partial
 
 
 class _Received(io.BufferedReader):

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.boundaries.processes.account import ENDED, Account, GrowingAccount, Turn, load_account
+from reenact.boundaries.processes.transcript import (
+    ENDED,
+    Account,
+    GrowingAccount,
+    Turn,
+    load_account,
+)
 from reenact.errors import RecordingDamaged
 from reenact.policy.redaction.redactor import Redactor, Screen
 

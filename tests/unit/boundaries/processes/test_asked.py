@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.processes.asked import process_call
+from reenact.boundaries.processes.popen import process_call
 
 OWN = {"HOME": "/home/a", "PATH": "/bin", "LANG": "C"}
 

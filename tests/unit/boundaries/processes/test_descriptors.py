@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from reenact.boundaries.processes.descriptors import close_quietly, write_all
+from reenact.boundaries.processes.pipes import close_quietly, write_all
 
 
 def test_more_than_a_pipe_holds_is_written_when_somebody_reads() -> None:

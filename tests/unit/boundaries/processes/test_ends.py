@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.processes.descriptors import close_quietly
-from reenact.boundaries.processes.ends import file_given, take_ends, with_pipes
+from reenact.boundaries.processes.pipes import close_quietly, file_given, take_ends, with_pipes
 from reenact.format.canonical import digest_bytes
 
 NONE = dict.fromkeys(("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite"), -1)

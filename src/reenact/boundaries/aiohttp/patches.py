@@ -1,0 +1,65 @@
+"""aiohttp: every exchange of a client session, one by one, and its websockets.
+
+The seam is the connector: where aiohttp asks it for a connection it gets one that leads nowhere.
+The classes of these are made of aiohttp's own, of parts that may change from version to version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
+from types import ModuleType
+from typing import Any
+
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.current import current
+from reenact.errors import UsageError
+
+__all__ = ["patches"]
+
+_INSIDE = (
+    "client.ClientSession._ws_connect",
+    "client_proto.ResponseHandler.set_response_params",
+    "client_reqrep.ClientRequest.write_bytes",
+    "connector.BaseConnector.close",
+    "connector.BaseConnector.connect",
+    "streams.StreamReader._wait",
+)
+"""What we replace or rely on that is not for everybody."""
+
+
+def patches(library: ModuleType) -> list[Patch]:
+    """The patches of aiohttp. A version that is built differently is refused when it is used."""
+    try:
+        _check(library)
+        from reenact.boundaries.aiohttp.client import connector_patches
+    except ImportError as error:
+        return [Patch(library.ClientSession, "_request", partial(_refusing, library, error))]
+    return connector_patches(library)
+
+
+def _check(library: ModuleType) -> None:
+    """Raises :class:`ImportError` for a version whose inside we do not know."""
+    if not library.__version__.startswith("3."):
+        raise ImportError("its connections are made in another way")
+    for path in _INSIDE:
+        try:
+            attrgetter(path)(library)
+        except AttributeError:
+            raise ImportError(f"it has no {path}") from None
+
+
+def _refusing(
+    library: ModuleType, error: ImportError, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or session.mode == "off":
+            return original(self, *args, **kwargs)
+        raise UsageError(
+            f"aiohttp {library.__version__} is built in a way that Reenact does not know: {error}",
+            hint="use aiohttp 3.12 or a later 3, or a newer Reenact",
+        )
+
+    return request

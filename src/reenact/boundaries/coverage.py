@@ -1,0 +1,97 @@
+"""What is covered and how, in words: the table of boundaries, and the tiers of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Literal
+
+import msgspec
+
+from reenact.boundaries.caller_tier import PLUMBING, Tier, why
+from reenact.boundaries.files.patches import file_patches
+from reenact.boundaries.registry import DRAWS, FACTS, TABLE, Boundary, added
+from reenact.engine.patches.patch import Installable
+
+__all__ = ["TIERS", "Covered", "Module", "classified", "covered_places", "plumbing"]
+
+How = Literal["calls", "draws", "facts"]
+"""``calls``: each is recorded and answered. ``draws``: strictly in order for the user's own modules,
+aside for installed libraries, and not at all for plumbing. ``facts``: by name, not for plumbing."""
+
+TIERS: dict[Tier, str] = {
+    "user": "recorded in order; in a replay one more or one less is a divergence",
+    "library": "recorded aside; in a replay served while there is some left, then real",
+    "plumbing": "left alone",
+}
+"""What becomes of the draws of a module."""
+
+
+class Covered(msgspec.Struct, frozen=True):
+    """A library with a boundary. ``places`` is what is replaced in it; empty for one that is not
+    installed here, or only told when it is used."""
+
+    name: str
+    module: str
+    how: How
+    installed: bool
+    places: list[str]
+
+
+class Module(msgspec.Struct, frozen=True):
+    """A module that a program has imported: its tier, and the reason."""
+
+    name: str
+    tier: Tier
+    reason: str
+
+
+def covered_places() -> list[Covered]:
+    """All boundaries, in the order in which they are put in place. Imports what it looks at."""
+    return [*(_covered(boundary) for boundary in (*TABLE, *added())), _files()]
+
+
+def _covered(boundary: Boundary) -> Covered:
+    installed = _is_installed(boundary.module)
+    places = _places(boundary) if installed else []
+    return Covered(boundary.name, boundary.module, _how(boundary), installed, places)
+
+
+def _files() -> Covered:
+    """Those of declared roots, which are put in place only where there are any."""
+    return Covered("declared files", "builtins", "calls", True, _of(file_patches()))
+
+
+def _how(boundary: Boundary) -> How:
+    if boundary in FACTS:
+        return "facts"
+    return "draws" if boundary in DRAWS else "calls"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # its package is not there, or somebody made it by hand
+        return False
+
+
+def _places(boundary: Boundary) -> list[str]:
+    return _of(boundary.patches(import_module(boundary.module)))
+
+
+def _of(patches: Iterable[Installable]) -> list[str]:
+    return [place for patch in patches for place in getattr(patch, "places", [])]
+
+
+def classified(modules: Iterable[tuple[str, str | None]]) -> list[Module]:
+    """The tiers of modules, given by name and file, sorted."""
+    return sorted(
+        (Module(name, *why(name, file)) for name, file in modules),
+        key=lambda module: (list(TIERS).index(module.tier), module.name),
+    )
+
+
+def plumbing() -> list[str]:
+    """The packages that are plumbing although they are installed, sorted."""
+    return sorted(PLUMBING, key=str.lower)

@@ -1,0 +1,326 @@
+"""Reads of files and folders.
+
+A replay checks the content of a file when the program opens it. Folder listings have the recorded
+order. The history lists the changes that the recorded run made itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from reenact.boundaries.files.records import (
+    Watched,
+    contents,
+    failure,
+    is_regular,
+    note,
+    readable,
+    reading,
+    state_of,
+    upcoming,
+    watched,
+)
+from reenact.boundaries.function_patches import like_builtin
+from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
+from reenact.engine.session.session import Session
+from reenact.errors import RecordingError
+from reenact.format.event import Data
+from reenact.store.reader import open_recording
+
+__all__ = [
+    "open_for_reading",
+    "standing_in_listdir",
+    "standing_in_scandir",
+    "was_left_so",
+    "was_made",
+    "was_removed",
+]
+
+_ANY: Final = "any"
+_MISSING: Final = "missing"
+
+_States = dict[str, set[str]]
+_known: WeakKeyDictionary[Session, _States] = WeakKeyDictionary()
+
+
+def was_left_so(file: Watched, seen: Data) -> bool:
+    """Did the recorded run leave ``file`` as it is ``seen`` now?"""
+    states = _states(file.session).get(file.name, set())
+    now = _MISSING if seen.get("missing") else seen.get("digest")
+    return now in states or (_ANY in states and now != _MISSING)
+
+
+def was_made(session: Session, name: str) -> bool:
+    """Did the recorded run write to the file ``name``, or to one below it?"""
+    return any(one == name or one.startswith(f"{name}/") for one in _states(session))
+
+
+def was_removed(session: Session, name: str) -> bool:
+    """Did the recorded run remove the file ``name``?"""
+    return _MISSING in _states(session).get(name, set())
+
+
+def _states(session: Session) -> _States:
+    found = _known.get(session)
+    if found is None:
+        found = _known[session] = _read(session)
+    return found
+
+
+def _read(session: Session) -> _States:
+    states: defaultdict[str, set[str]] = defaultdict(set)
+    place = session.settings.path
+    if place is None:
+        return states
+    try:
+        with open_recording(place) as source:
+            for event in source:
+                if event.type == "state_mutation":
+                    for name, state in _effects(event.data):
+                        states[name].add(state)
+    except RecordingError:  # whoever reads it for the replay says so
+        return states
+    return states
+
+
+def _effects(data: Data) -> Iterator[tuple[str, str]]:
+    """The files that a recorded change is about, and how each was left."""
+    details: Any = data.get("details")
+    if not isinstance(details, dict):
+        return
+    name, to, digest = (details.get(key) for key in ("path", "to", "digest"))
+    kind = data.get("type")
+    if isinstance(to, str):
+        yield to, digest if isinstance(digest, str) else _ANY
+    if isinstance(name, str):
+        gone = kind in ("file_delete", "file_rename")
+        yield name, _MISSING if gone else digest if isinstance(digest, str) else _ANY
+
+
+T = TypeVar("T")
+
+
+def open_for_reading(
+    file: Watched,
+    opening: Callable[[], T],
+    fileno: Callable[[T], int],
+    serving: Callable[[int], T] | None = None,
+) -> T:
+    """``opening()``, and a note of what is in the file then.
+
+    ``serving`` opens a descriptor instead: it is asked for, in a replay, where the recording has
+    the content, and the file is gone, or the recorded run itself has changed it.
+    """
+    try:
+        opened = opening()
+    except OSError as error:
+        return _note_failure(file, error, serving)
+    try:
+        if not is_regular(fileno(opened)):
+            return opened
+        return _note_state(file, opened, fileno(opened), serving)
+    except BaseException:
+        _close(opened)
+        raise
+
+
+def _note_failure(file: Watched, error: OSError, serving: Callable[[int], T] | None) -> T:
+    seen = failure(error)
+    recorded, kept = upcoming(file, "read") or ({}, False)
+    if serving is not None and kept and "missing" in seen:
+        return serving(_descriptor(note(file, reading(file, "read", recorded))))
+    note(file, reading(file, "read", seen))
+    raise error
+
+
+def _note_state(file: Watched, opened: T, fd: int, serving: Callable[[int], T] | None) -> T:
+    seen = state_of(fd)
+    recorded, kept = upcoming(file, "read") or (seen, False)
+    if recorded != seen and was_left_so(file, seen):
+        if recorded.get("missing") is True:
+            note(file, reading(file, "read", recorded))
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.path)
+        if serving is not None and kept:
+            served = serving(_descriptor(note(file, reading(file, "read", recorded))))
+            _close(opened)
+            return served
+    keeps = file.session.settings.policy.files.content
+    note(file, reading(file, "read", seen), _as_text(contents(fd)) if keeps else None)
+    return opened
+
+
+def _as_text(content: bytes) -> str | bytes:
+    """Text is kept as text: to be read, and to be looked through for secrets."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content
+
+
+def _descriptor(content: str | bytes) -> int:
+    """A file of its own with ``content`` in it. In memory where there is such: it may be a secret."""
+    token = enter_session(OUTSIDE)
+    try:
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("reenact")
+        else:
+            from tempfile import TemporaryFile  # not on Linux
+
+            with TemporaryFile() as file:
+                fd = os.dup(file.fileno())
+        with open(fd, "wb", closefd=False) as whole:
+            whole.write(content.encode("utf-8") if isinstance(content, str) else content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return fd
+    finally:
+        leave_session(token)
+
+
+def _close(opened: Any) -> None:
+    if isinstance(opened, int):
+        os.close(opened)
+    else:
+        opened.close()
+
+
+def _ordered(folder: Watched, names: list[str]) -> list[str]:
+    """The names in the folder as the recorded program saw them, where ``names`` are those of now.
+
+    What is ours comes last, and is in no recording. What the recorded run itself has made or removed
+    since, and what can be read from the recording, is as it was.
+    """
+    apart = folder.session.settings.files_apart
+    ours = [name for name in names if os.path.join(folder.place, name) in apart]
+    known = {readable(name): name for name in names if name not in ours}
+    recorded = _recorded(folder)
+    if recorded is not None:
+        for name in known.keys() - recorded:
+            if was_made(folder.session, _inside(folder, name)):
+                del known[name]
+        for name in recorded - known.keys():
+            if _may_be_gone(folder, name):
+                known[name] = name
+    order = list(known)
+    found = note(folder, reading(folder, "list", {"names": sorted(order)}), order)
+    if isinstance(found, list) and sorted(found) == sorted(order):
+        order = found
+    return [*(known[name] for name in order), *ours]
+
+
+def _inside(folder: Watched, name: str) -> str:
+    return name if folder.name == "." else f"{folder.name}/{name}"
+
+
+def _may_be_gone(folder: Watched, name: str) -> bool:
+    session = folder.session
+    return session.settings.policy.files.content or was_removed(session, _inside(folder, name))
+
+
+def _recorded(folder: Watched) -> set[str] | None:
+    """The names that the recorded program saw, if this is what it did next, here."""
+    recorded, _ = upcoming(folder, "list") or ({}, False)
+    names = recorded.get("names")
+    return set(names) if isinstance(names, list) else None
+
+
+def _listed(folder: Watched | None, listing: Callable[[], T], nothing: T) -> T:
+    """``listing()``; and nothing for a folder that is gone, where a recording has what was in it."""
+    try:
+        return listing()
+    except FileNotFoundError:
+        if folder is None or not folder.session.settings.policy.files.content:
+            raise
+        if _recorded(folder) is None:
+            raise
+        return nothing
+
+
+def standing_in_listdir(original: Any) -> Any:
+    """``os.listdir``."""
+
+    def listdir(_: Any, path: Any = None) -> Any:
+        folder = watched("." if path is None else path, 1)
+        names: list[Any] = _listed(folder, lambda: original(path), [])
+        if folder is None:
+            return names
+        if isinstance(path, bytes):
+            return [os.fsencode(name) for name in _ordered(folder, [*map(os.fsdecode, names)])]
+        return _ordered(folder, names)
+
+    return like_builtin(listdir, original)
+
+
+class _Entries:
+    """What ``os.scandir`` gives, in another order."""
+
+    def __init__(self, entries: list[Any]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._entries = iter(())
+
+
+class _Gone:
+    """In place of an ``os.DirEntry``: a file that was there when the program was recorded."""
+
+    def __init__(self, folder: Any, name: str) -> None:
+        as_bytes = isinstance(folder, bytes)
+        self.name: Any = os.fsencode(name) if as_bytes else name
+        self.path: Any = self.name if isinstance(folder, int) else os.path.join(folder, self.name)
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """It was read."""
+        return True
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """It was a file."""
+        return False
+
+    def is_symlink(self) -> bool:
+        """Nobody knows any more."""
+        return False
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """It is gone."""
+        return os.stat(self.path, follow_symlinks=follow_symlinks)
+
+    def inode(self) -> int:
+        """As :meth:`stat`."""
+        return self.stat().st_ino
+
+
+def standing_in_scandir(original: Any) -> Any:
+    """``os.scandir``."""
+
+    def scandir(_: Any, path: Any = None) -> Any:
+        given = "." if path is None else path
+        folder = watched(given, 1)
+        if folder is None:
+            return original(path)
+        with _listed(folder, lambda: original(path), _Entries([])) as found:
+            entries = {os.fsdecode(entry.name): entry for entry in found}
+        names = _ordered(folder, list(entries))
+        return _Entries([entries.get(name) or _Gone(given, name) for name in names])
+
+    return like_builtin(scandir, original)

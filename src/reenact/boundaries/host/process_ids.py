@@ -1,0 +1,198 @@
+"""Numbers that name processes.
+
+In a replay the user's own modules see the recorded ones. Where they name a process by one, it is the
+present one that is meant. Installed libraries see the present numbers: they compare them to find out
+whether they were forked, and for that all must come from the same place. Only what ``logging``
+writes is the recorded one. Numbers of threads are addresses in memory: nobody is told other ones.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from reenact.boundaries.caller_tier import Tier, tier_of
+from reenact.boundaries.function_patches import Rebinding
+from reenact.boundaries.host.facts import (
+    Args,
+    Make,
+    Module,
+    Named,
+    Numbers,
+    standing_in,
+    tell,
+    told_in,
+)
+from reenact.engine.patches.patch import Installable, Patch
+from reenact.engine.session.current import current
+from reenact.engine.session.session import Session
+
+__all__ = ["multiprocessing_patches", "os_patches", "signal_patches"]
+
+_frame = sys._getframe
+_USER: Final[tuple[Tier, ...]] = ("user",)
+_ANYBODY: Final[tuple[Tier, ...]] = ("user", "library", "plumbing")
+_FORK: Final = "os.fork"
+
+
+def _pids(session: Session) -> Numbers:
+    return told_in(session).pids
+
+
+def _told(session: Session, name: str, now: int) -> int:
+    told = told_in(session)
+    # Whoever learns the number of a process may end it.
+    then: int = tell(session, told.others, name, now, at_once=True)
+    if then == now:
+        return told.pids.then(now)  # it may be known by another name
+    told.pids.learn(then, now)
+    return then
+
+
+def _identity(name: str) -> Make:
+    """A function that tells a number."""
+
+    def make(original: Any) -> Any:
+        def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+            now = original(*args, **kwargs)
+            asks = tier_of(module) == "user" or module["__name__"] == "logging"
+            return _told(session, name, now) if asks else now
+
+        return standing_in(original, told)
+
+    return make
+
+
+def _about(name: str) -> Make:
+    """The same about another process."""
+
+    def make(original: Any) -> Any:
+        def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+            now = original(*map(_pids(session).now, args), **kwargs)
+            return _told(session, f"{name}({', '.join(map(str, args))})", now)
+
+        return standing_in(original, told, to=_USER)
+
+    return make
+
+
+def _fork(original: Any) -> Any:
+    """The parent is told the recorded number of its child, if there is one: that a program forks
+    where it did not shows in what the child does."""
+
+    def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+        now = original()
+        if now == 0:
+            return now
+        then = session.draws.draw_aside(f"env {_FORK}", lambda: now)
+        _pids(session).learn(then, now)
+        return then
+
+    return standing_in(original, told, to=_USER, asks=False)
+
+
+def _taking(*places: int) -> Make:
+    """A function of which the arguments at these places name processes; so may what it returns, or
+    what that begins with."""
+
+    def make(original: Any) -> Any:
+        def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+            now = _pids(session).now
+            given = [now(one) if at in places else one for at, one in enumerate(args)]
+            return _renamed(_pids(session), original(*given, **kwargs))
+
+        return standing_in(original, told, asks=False)
+
+    return make
+
+
+def _renamed(pids: Numbers, result: Any) -> Any:
+    if type(result) is tuple and result:
+        return (pids.then(result[0]), *result[1:])
+    return result
+
+
+def _deadly(original: Any) -> Any:
+    """A function that may end this process there and then: what was drawn is written before."""
+
+    def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+        session.draws.end(session.lanes.current())
+        return original(*args, **kwargs)
+
+    return standing_in(original, told, to=_ANYBODY, asks=False)
+
+
+def _sending(original: Any) -> Any:
+    """In a replay no signal goes to a process that is none of the program's: the number may be a
+    recorded one (``pgrep`` said it, a file had it), and another process has it now."""
+    send = _deadly(original)
+
+    def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
+        pids = _pids(session)
+        given = [*map(pids.now, args[:1]), *args[1:]]
+        harms = session.mode == "replay" and any(given[1:]) and tier_of(module) == "user"
+        if harms and isinstance(given[0], int) and not _is_ours(pids, given[0]):
+            session.warn_once(
+                f"the program sends a signal to process {args[0]}, which it has not started: in a "
+                "replay it is not sent"
+            )
+            return None
+        return send(*given, **kwargs)
+
+    return standing_in(original, told, asks=False)
+
+
+def _is_ours(pids: Numbers, number: int) -> bool:
+    """Has the program to do with the process, or the group, ``number``?"""
+    pid = abs(number)
+    if pid in (0, os.getpid(), os.getppid(), os.getpgrp()) or pids.is_known(pid):
+        return True
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except (OSError, OverflowError):
+        return False  # no child of this process
+    return True
+
+
+def os_patches(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``os``."""
+    scheduling = ("sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_setaffinity")
+    made: Mapping[str, Make] = {
+        **{name: _identity(f"os.{name}") for name in ("getpid", "getppid", "getpgrp")},
+        **{name: _about(f"os.{name}") for name in ("getpgid", "getsid")},
+        "fork": _fork,
+        **dict.fromkeys(("pidfd_open", "wait", "wait3", "wait4", "waitpid"), _taking(0)),
+        **dict.fromkeys((*scheduling, "sched_setparam", "sched_setscheduler"), _taking(0)),
+        **dict.fromkeys(("getpriority", "setpriority", "waitid", "tcsetpgrp"), _taking(1)),
+        "setpgid": _taking(0, 1),
+        **dict.fromkeys(("kill", "killpg"), _sending),
+        **dict.fromkeys(("abort", "execv", "execve"), _deadly),
+    }
+    return [Rebinding(module, made)]
+
+
+def signal_patches(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``signal``."""
+    return [Rebinding(module, dict.fromkeys(("pthread_kill", "raise_signal"), _deadly))]
+
+
+def multiprocessing_patches(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``multiprocessing.process``."""
+    owners = (module.BaseProcess, module._ParentProcess)
+    return [Patch(owner, name, _attribute) for owner in owners for name in ("ident", "pid")]
+
+
+def _attribute(original: property) -> property:
+    read: Callable[[Any], int | None] | None = original.fget
+    assert read is not None
+
+    def get(self: Any) -> int | None:
+        session, now = current(), read(self)
+        if now is None or session is None or tier_of(_frame(1).f_globals) != "user":
+            return now
+        return _told(session, f"multiprocessing.Process({self.name!r}).pid", now)
+
+    return property(get, doc=original.__doc__)

@@ -1,0 +1,1 @@
+"""HTTP and websocket exchanges as data, for the boundaries of all client libraries."""

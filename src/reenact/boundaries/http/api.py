@@ -1,0 +1,232 @@
+"""HTTP as a boundary sees it: a request, and an answer that begins with a head.
+
+This is the interface for client libraries; ours use it, too. A boundary makes a :class:`Request`,
+says how the call is made for real (an iterator: first a :class:`Head`, then the bytes of the body
+as they arrive, still encoded), and makes the library's own response out of the :class:`Reply`. It
+does not need to know whether that was recorded, replayed or live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from reenact.boundaries.http.fork import Resend, resent
+from reenact.boundaries.http.urls import PORTS
+from reenact.boundaries.http.wire import Errors, Head, Request, Wire, call_of, sketch_of
+from reenact.boundaries.registry import Boundary, add_boundary
+from reenact.engine.codecs import BufferedResponse
+from reenact.engine.execution.streams import (
+    fetch_response,
+    fetch_response_async,
+    outside_stream,
+    outside_stream_async,
+    recall_response,
+    recall_response_async,
+)
+from reenact.engine.patches.patch import Patch
+from reenact.engine.session.current import current
+from reenact.engine.session.session import Session
+from reenact.errors import RecordingDamaged
+from reenact.hermetic.endpoints import listens_here
+
+__all__ = [
+    "AsyncReply",
+    "Boundary",
+    "BufferedResponse",
+    "Errors",
+    "Head",
+    "Patch",
+    "Reply",
+    "Request",
+    "add_boundary",
+    "ask",
+    "ask_async",
+    "current",
+]
+
+_ERRORS = Errors()
+
+
+def ask(
+    session: Session,
+    request: Request,
+    live: Callable[[], Iterator[Any]],
+    *,
+    whole: bool = False,
+    errors: Errors = _ERRORS,
+    resend: Resend | None = None,
+) -> Reply:
+    """The answer to ``request``: recorded, or from ``live()``. Raises what the library raises.
+
+    With ``whole`` the program does not go on before it has the whole body; then it is one
+    delivery, and costs less. ``resend(request)`` is ``live`` for another request: where a run is
+    forked, it may be another one that is sent.
+    """
+    if stays_inside(session, request.url):
+        return Reply(outside_stream(live))
+    codec = Wire(session, errors)
+    sketch = sketch_of(session, request)
+    known = recall_response(session, sketch, codec) if sketch.raw_hash else None
+    if known is not None:
+        return Reply(known)
+    call = call_of(session, request, sketch)
+    if session.fork is not None:
+        call, live = resent(session, request, call, live, resend)
+    return Reply(fetch_response(session, call, live, codec, whole=whole))
+
+
+async def ask_async(
+    session: Session,
+    request: Request,
+    live: Callable[[], AsyncIterator[Any]],
+    *,
+    whole: bool = False,
+    errors: Errors = _ERRORS,
+    resend: Resend | None = None,
+) -> AsyncReply:
+    """The same for a coroutine."""
+    answer: AsyncIterator[Any] | BufferedResponse
+    if stays_inside(session, request.url):
+        answer = outside_stream_async(session, live)
+    else:
+        codec = Wire(session, errors)
+        sketch = sketch_of(session, request)
+        known = await recall_response_async(session, sketch, codec) if sketch.raw_hash else None
+        if known is not None:
+            return _arrived(known)
+        call = call_of(session, request, sketch)
+        if session.fork is not None:
+            call, live = resent(session, request, call, live, resend)
+        answer = await fetch_response_async(session, call, live, codec, whole=whole)
+    if isinstance(answer, BufferedResponse):
+        return _arrived(answer)
+    first = await anext(answer)
+    if not isinstance(first, BufferedResponse):
+        return AsyncReply(first, answer)
+    async for _ in answer:
+        pass  # nothing comes after it
+    return _arrived(first)
+
+
+def _arrived(answer: BufferedResponse) -> AsyncReply:
+    return AsyncReply(_head(answer), answer.since(1), answer)
+
+
+def _body(answer: BufferedResponse | None) -> bytes | None:
+    return None if answer is None or answer.error is not None else b"".join(answer.pieces[1:])
+
+
+def _head(answer: BufferedResponse) -> Head:
+    if not answer.pieces:
+        raise RecordingDamaged(
+            "a recorded answer has no status and no headers",
+            place="field response",
+            hint="the recording was changed by hand: restore it, or record it again",
+        )
+    head: Head = answer.pieces[0]
+    return head
+
+
+def stays_inside(session: Session, url: str) -> bool:
+    """Does a program talk to itself? Then nothing crosses its edge: the call is made. So it is
+    where the settings let the host through."""
+    if session.settings.pass_hosts and _host(url) in session.settings.pass_hosts:
+        return True
+    if not (session.settings.whole_process or session.settings.own_servers):
+        return False
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return False
+    return listens_here(parts.hostname, port)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+class Reply:
+    """An answer: ``head``, and the pieces of the body when iterated over."""
+
+    def __init__(self, answer: Iterator[Any] | BufferedResponse) -> None:
+        self._come = 0
+        self._answer: BufferedResponse | None = None
+        if isinstance(answer, BufferedResponse):
+            self._answer = answer
+            self.head = _head(answer)
+            self._pieces = answer.since(1)
+            self._ended = True  # there is nobody to tell that nobody reads on
+        else:
+            self.head = next(answer)
+            self._pieces = answer
+            self._ended = False
+
+    def body(self) -> bytes | None:
+        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        return _body(self._answer)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._pieces if self._ended else self
+
+    def __next__(self) -> bytes:
+        for piece in self._pieces:
+            self._come += len(piece)
+            return piece  # type: ignore[no-any-return]  # the head came first
+        self._ended = True
+        raise StopIteration
+
+    def close(self) -> None:
+        """Nobody reads on. Where all has come, the end is part of it."""
+        if self._ended:
+            return
+        if self._come == self.head.length:
+            for _ in self._pieces:
+                pass
+        self._pieces.close()  # type: ignore[attr-defined]  # they are generators
+
+
+class AsyncReply:
+    """The same for tasks. If ``whole``, all of it is here: to read it takes no time."""
+
+    def __init__(
+        self,
+        head: Head,
+        pieces: AsyncIterator[Any] | Iterator[Any],
+        answer: BufferedResponse | None = None,
+    ) -> None:
+        self.head = head
+        self.whole = answer is not None
+        self._answer = answer
+        self._come = 0
+        self._pieces: Any = pieces
+
+    def body(self) -> bytes | None:
+        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        return _body(self._answer)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.whole:
+            for piece in self._pieces:
+                return piece  # type: ignore[no-any-return]  # the head came first
+            raise StopAsyncIteration
+        arrived: bytes = await anext(self._pieces)
+        self._come += len(arrived)
+        return arrived
+
+    async def aclose(self) -> None:
+        """Nobody reads on. Where all has come, the end is part of it."""
+        if self.whole:
+            return
+        if self._come == self.head.length:
+            async for _ in self._pieces:
+                pass
+        await self._pieces.aclose()

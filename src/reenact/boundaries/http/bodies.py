@@ -1,0 +1,149 @@
+"""Request bodies in the form in which they are compared and read."""
+
+from __future__ import annotations
+
+from email.message import Message
+from email.utils import collapse_rfc2231_value
+from mimetypes import guess_type
+from typing import Any
+from urllib.parse import parse_qsl
+
+from reenact.boundaries.http.encoding import Headers, Pairs, look
+from reenact.errors import ReenactError
+from reenact.format.canonical import MAX_DEPTH, digest_bytes
+from reenact.format.canonical import decode as decode_json
+from reenact.format.event import Data
+
+__all__ = ["Pairs", "content_headers", "describe"]
+
+_DEEPEST = MAX_DEPTH - 20
+"""What is deeper is text: around it there is a whole event."""
+
+_LENGTHS = (len("content-type"), len("content-encoding"))
+
+
+def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None) -> Data:
+    """``type`` and ``body``; nothing for an empty one. ``known`` is what ``headers`` say of it,
+    for callers that know.
+
+    JSON by value, a form as pairs sorted by name, a multipart body as its parts without the
+    boundary, other text as text, the rest as bytes; the digest of one that is encoded and cannot be
+    read to its end. Never raises: a body that is not what it says it is, is text or bytes.
+    """
+    said, coding = known or content_headers(headers)
+    seen = look(body, coding) if coding else None
+    if seen is not None and seen.end != "whole":
+        # There may be a secret in it that nobody can see.
+        return {"type": "unread", "body": {"digest": digest_bytes(body), "size": len(body)}}
+    content = body if seen is None else seen.text
+    if not content:
+        return {}
+    kind = _kind(said)
+    for name, read in _READERS:
+        found = read(kind, said, content)
+        if found is not None:
+            return {"type": name, "body": found}
+    try:
+        return {"type": "text", "body": content.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"type": "bytes", "body": content}
+
+
+def content_headers(headers: Headers) -> tuple[str, str]:
+    """The first ``Content-Type``, and every ``Content-Encoding``."""
+    kind = coding = None
+    for key, value in headers:
+        if len(key) not in _LENGTHS:
+            continue
+        name = key.lower()
+        if kind is None and name == "content-type":
+            kind = value
+        elif name == "content-encoding":
+            coding = value if coding is None else f"{coding}, {value}"
+    return kind or "", coding or ""
+
+
+def _kind(said: str) -> str:
+    return said.partition(";")[0].strip().lower()
+
+
+def _json(kind: str, said: str, body: bytes) -> Any:
+    """By what it says it is, or by its looks: some clients send JSON and call it a form."""
+    looks = body[:1] in b"{[" and kind in ("", "application/x-www-form-urlencoded", "text/plain")
+    if not (kind.endswith(("/json", "+json")) or looks):
+        return None
+    try:
+        return decode_json(body, deepest=_DEEPEST)
+    except ReenactError:
+        return None
+
+
+def _form(kind: str, said: str, body: bytes) -> Any:
+    if kind != "application/x-www-form-urlencoded":
+        return None
+    try:
+        text = body.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        return None
+    return [list(pair) for pair in sorted(pairs, key=lambda pair: pair[0])]
+
+
+def _multipart(kind: str, said: str, body: bytes) -> Any:
+    if not kind.startswith("multipart/"):
+        return None
+    boundary = _parameters("content-type", said).get("boundary")
+    if not boundary:
+        return None
+    marked = b"\r\n" + body
+    parts = marked.split(b"\r\n--" + boundary.encode("latin-1", "replace"))
+    if len(parts) < 2 or not parts[-1].startswith(b"--"):
+        return None
+    return [_part(part) for part in parts[1:-1]]
+
+
+def _part(part: bytes) -> Data:
+    """``name``, ``filename``, headers that are not of every client's own making, and what is in
+    it: ``type`` and ``value``."""
+    head, _, content = part.partition(b"\r\n\r\n")
+    headers = _part_headers(head.decode("utf-8", "replace"))
+    said = _parameters("content-disposition", headers.pop("content-disposition", ""))
+    named: Data = {key: said[key] for key in ("name", "filename") if key in said}
+    headers.pop("content-length", None)
+    kind = headers.get("content-type", "")
+    if _is_a_guess(_kind(kind), named.get("filename")):
+        headers.pop("content-type", None)
+    rest = {"headers": [[key, headers[key]] for key in sorted(headers)]} if headers else {}
+    # A part that is a multipart body itself stays as it is: nobody nests them.
+    if kind.lower().startswith("multipart/"):
+        kind = ""
+    described = describe((("content-type", kind),), content)
+    return {
+        **named,
+        **rest,
+        "type": described.get("type", "text"),
+        "value": described.get("body", ""),
+    }
+
+
+def _part_headers(head: str) -> dict[str, str]:
+    lines = (line.partition(":") for line in head.split("\r\n") if line)
+    return {name.strip().lower(): value.strip() for name, _, value in lines}
+
+
+def _is_a_guess(kind: str, filename: str | None) -> bool:
+    """Is this what a client says when nobody told it what the part is?"""
+    if kind in ("", "text/plain", "application/octet-stream"):
+        return True
+    return filename is not None and guess_type(filename)[0] == kind
+
+
+def _parameters(header: str, said: str) -> dict[str, str]:
+    """The parameters of a header, such as ``name`` and ``filename``."""
+    message = Message()
+    message[header] = " ".join(said.splitlines())
+    found = message.get_params([], header) or []
+    return {key.lower(): collapse_rfc2231_value(value) for key, value in found[1:]}
+
+
+_READERS = (("json", _json), ("form", _form), ("multipart", _multipart))

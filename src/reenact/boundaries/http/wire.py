@@ -1,0 +1,295 @@
+"""An HTTP request and its answer as data, and back."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from reenact.boundaries.http.bodies import content_headers, describe
+from reenact.boundaries.http.encoding import Headers, Pairs, coding_of
+from reenact.boundaries.http.model_calls import with_meaning
+from reenact.boundaries.http.stored_body import GrowingBody, kept_body, served_body
+from reenact.boundaries.http.urls import normal_url
+from reenact.engine.call import Call
+from reenact.engine.codecs import dump_exception, load_exception
+from reenact.engine.session.session import Session
+from reenact.format.event import Data
+from reenact.policy.redaction.placeholder import PLACEHOLDER
+from reenact.policy.redaction.redactor import Screen
+
+__all__ = [
+    "Errors",
+    "Head",
+    "Pairs",
+    "Partial",
+    "Request",
+    "Wire",
+    "call_of",
+    "load_pieces",
+    "raw_hash",
+    "sketch_of",
+]
+
+
+_REDACTED = PLACEHOLDER.rstrip("*").encode()
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes out: ``url`` is absolute, ``headers`` are as they are sent, in order.
+
+    ``content`` is what ``Content-Type`` and ``Content-Encoding`` say, where the boundary knows; then
+    nobody has to look through the headers for them.
+    """
+
+    method: str
+    url: str
+    headers: Headers = ()
+    body: bytes = b""
+    content: tuple[str, str] | None = None
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes back before the body. Headers are in order, with their case, repeated or not."""
+
+    status: int
+    reason: str = ""
+    version: str = "HTTP/1.1"
+    headers: Pairs = ()
+
+    def header(self, name: str) -> str | None:
+        """The first header of this name."""
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return None
+
+    @property
+    def length(self) -> int | None:
+        """How long the body will be, where the head says so."""
+        said = self.header("content-length")
+        return int(said) if said is not None and said.isdecimal() else None
+
+
+class Partial(bytes):
+    """An empty piece that says: the next one is not the end of a chunk of the transfer coding.
+    ``left`` bytes of the chunk come after it, or should."""
+
+    left: int
+
+    def __new__(cls, left: int) -> Partial:
+        marker = super().__new__(cls)
+        marker.left = left
+        return marker
+
+
+class Errors:
+    """How a library's exceptions are kept. The default rebuilds any exception with its class, text,
+    arguments, plain attributes and causes; a boundary adds what its own lack."""
+
+    def dump(self, error: BaseException) -> Data:
+        """What is recorded of ``error``."""
+        return dump_exception(error)
+
+    def load(self, data: Any) -> BaseException:
+        """The exception that ``data`` was recorded of."""
+        return load_exception(data)
+
+
+def sketch_of(session: Session, request: Request) -> Call:
+    """The call that ``request`` is, as far as that can be said without reading its body."""
+    return Call(
+        type="nondeterministic",
+        capability="net.fetch",
+        source="network",
+        operation=request.method,
+        request={},
+        method=request.method,
+        url=request.url,
+        raw_hash=_raw_hash(session, request),
+    )
+
+
+def call_of(session: Session, request: Request, sketch: Call | None = None) -> Call:
+    """The call that ``request`` is: compared by method, URL, body, and the headers that the policy
+    names; everything that was sent is recorded beside. To a model it is a model call. ``sketch`` is
+    what :func:`sketch_of` made of it, where that is known."""
+    sketch = sketch or sketch_of(session, request)
+    url = normal_url(request.url)
+    compared: Data = {"method": request.method, "url": url}
+    named = session.settings.policy.key_headers
+    if named:
+        wanted = {name.lower() for name in named}
+        found = [[key.lower(), value] for key, value in request.headers if key.lower() in wanted]
+        compared["headers"] = sorted(found)
+    compared |= describe(request.headers, request.body, request.content)
+    extra: Data = {}
+    if session.writes or session.fork is not None:
+        extra["sent"] = _sent(request, url)
+        if sketch.raw_hash:
+            extra["rawHash"] = sketch.raw_hash
+    call = msgspec.structs.replace(sketch, request=compared, extra=extra)
+    return with_meaning(session, call, request.headers)
+
+
+def _raw_hash(session: Session, request: Request) -> str:
+    """Two requests that have the same one are the same. None for those without a body, which are
+    compared as quickly, and where headers count."""
+    if not request.body or session.settings.policy.key_headers:
+        return ""
+    return raw_hash(request)
+
+
+def raw_hash(request: Request) -> str:
+    """Two requests that have the same one are the same to the byte, but for the headers that say
+    nothing of the body."""
+    said, coding = request.content or content_headers(request.headers)
+    head = f"{request.method} {normal_url(request.url)}\n{said}\n{coding}\n"
+    whole = blake2b(head.encode("utf-8", "surrogatepass"), digest_size=9)
+    whole.update(request.body)
+    return b64encode(whole.digest()).decode("ascii")
+
+
+def _sent(request: Request, url: str) -> Data:
+    sent: Data = {"headers": [list(pair) for pair in request.headers]}
+    if request.url != url:
+        sent["url"] = request.url
+    return sent
+
+
+class Wire:
+    """Keeps answers: ``status``, ``reason``, ``version``, ``headers``, ``body`` as text where it is
+    text, under ``cuts`` after how many bytes each piece but the last ended, and under ``left`` how
+    many bytes of a chunk did not come any more."""
+
+    timed = True
+
+    def __init__(self, session: Session, errors: Errors) -> None:
+        self._session = session
+        self._errors = errors
+
+    def admit(self, piece: Any) -> Any:
+        return piece if isinstance(piece, (Head, Partial)) else bytes(piece)
+
+    def size(self, piece: Any) -> int:
+        return 0 if isinstance(piece, Head) else len(piece)
+
+    def dump(self, pieces: list[Any], returned: Any) -> Any:
+        if not pieces:
+            return None
+        head: Head = pieces[0]
+        response = _described(head)
+        body = b"".join(pieces[1:])
+        if not pieces[1:]:
+            return response
+        response |= kept_body(self._session, body, coding_of(head.headers))
+        if len(pieces) > 2:
+            response["cuts"] = _cuts(pieces[1:])
+            if isinstance(pieces[-2], Partial):
+                response["left"] = pieces[-2].left
+        return response
+
+    def load(self, response: Any) -> list[Any]:
+        return load_pieces(response)
+
+    def growth(self, screen: Screen) -> _Growing:
+        return _Growing(screen)
+
+    def dump_error(self, call: Call, error: BaseException) -> Data:
+        return self._errors.dump(error)
+
+    def load_error(self, call: Call, data: Any) -> BaseException:
+        return self._errors.load(data)
+
+
+def load_pieces(response: Any) -> list[Any]:
+    """The head and the pieces of the body that ``response`` was recorded of."""
+    if not isinstance(response, dict):
+        return []
+    pairs = response.get("headers", ())
+    headers = tuple([(str(key), str(value)) for key, value in pairs])
+    head = Head(
+        status=response.get("status", 0),
+        reason=response.get("reason", ""),
+        version=response.get("version", "HTTP/1.1"),
+        headers=headers,
+    )
+    body = served_body(response, headers)
+    if body is None:
+        return [head]
+    if _is_changed(response, body) and head.length not in (None, len(body)):
+        # Clients count: what stands in place of a secret is not as long as it was.
+        head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
+    cuts = response.get("cuts")
+    if body and not cuts:
+        return [head, body]
+    return [head, *_marked(_pieces(body, cuts), response.get("left"))]
+
+
+class _Growing:
+    """An answer while it is coming."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._body = GrowingBody(screen, None)
+
+    def add(self, piece: Any) -> Any:
+        if not isinstance(piece, Head):
+            return self._body.add(piece)
+        self._body = GrowingBody(self._screen, coding_of(piece.headers))
+        return _described(piece)
+
+
+def _described(head: Head) -> Data:
+    return {
+        "status": head.status,
+        "reason": head.reason,
+        "version": head.version,
+        "headers": [list(pair) for pair in head.headers],
+    }
+
+
+def _is_changed(response: Data, body: bytes) -> bool:
+    """May it be another body than the one that came?"""
+    return "decoded" in response or "unread" in response or _REDACTED in body
+
+
+def _cuts(pieces: list[bytes]) -> list[int]:
+    cuts, at = [], 0
+    for piece in pieces[:-1]:
+        at += len(piece)
+        cuts.append(at)
+    return cuts
+
+
+def _pieces(body: bytes, cuts: Any) -> list[bytes]:
+    """As many as there were: each was handed over in its turn. A body that was redacted may be
+    shorter than it was; then the last of them are empty."""
+    if not cuts:
+        return [body]
+    ends = [min(cut, len(body)) for cut in cuts]
+    return [body[start:end] for start, end in zip([0, *ends], [*ends, len(body)], strict=True)]
+
+
+def _marked(pieces: list[bytes], left: Any) -> list[bytes]:
+    """With markers in place of the empty pieces. What came of a chunk tells how long it was; but not
+    of the last one, of which ``left`` bytes did not come."""
+    if all(pieces):
+        return pieces
+    after = rest = left if isinstance(left, int) and left > 0 else 0
+    marked: list[bytes] = []
+    for at in reversed(range(len(pieces))):
+        piece = pieces[at]
+        if piece:
+            rest = after if at and not pieces[at - 1] else 0
+            after = rest + len(piece)
+        marked.append(piece or Partial(rest))
+    return marked[::-1]
+
+
+def _of_length(headers: Pairs, length: int) -> Pairs:
+    return tuple(
+        (key, str(length) if key.lower() == "content-length" else value) for key, value in headers
+    )

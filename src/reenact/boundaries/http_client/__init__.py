@@ -1,1 +1,0 @@
-"""``http.client``, and with it ``urllib.request`` and whatever else is built on it."""

@@ -1,0 +1,305 @@
+"""MCP connection as the program sees it: its messages are calls of a session.
+
+The program's own client runs unchanged on the two streams that it gets. Each message that it writes
+becomes a call, and each response is put into the stream that it reads. A recording has a real
+connection behind them. A replay has none, unless a rule demands that a tool is called again. A tool
+that a replay calls live takes its real time, so the time-outs of the client are extended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
+from reenact.boundaries.mcp.messages import (
+    CODEC,
+    Tokens,
+    ask_call,
+    dump_item,
+    is_answer,
+    is_request,
+    load_item,
+    make_message,
+    messages_call,
+    reply_call,
+    say_call,
+    server_of,
+    told,
+)
+from reenact.boundaries.mcp.server_connection import Connection, Transport, say_again
+from reenact.engine.call import Call, Decision, Refuse, Serve
+from reenact.engine.codecs import PLAIN_STREAM_CODEC
+from reenact.engine.execution import live_tasks
+from reenact.engine.execution.stream_record_replay import UpdatedStream
+from reenact.engine.execution.streams import follow_stream_async
+from reenact.engine.recording.recorder import InFlightCall
+from reenact.engine.session.session import Session
+from reenact.format.event import Data
+
+__all__ = [
+    "Link",
+    "waited_for",
+]
+
+
+async def waited_for(session: Session, live: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """``await live()``. A replay meanwhile does not take the quiet for a standstill: whoever
+    listens to the server waits, too."""
+    if session.mode != "replay":
+        return await live()
+    scheduler = session.scheduler
+    task = asyncio.ensure_future(live())
+    try:
+        while not task.done():
+            scheduler.helper_comes()
+            try:
+                await asyncio.wait([task], timeout=scheduler.patience / 4)
+            finally:
+                scheduler.helper_goes()
+        return task.result()
+    finally:
+        task.cancel()
+
+
+class Link:
+    """One connection of a session. ``errors`` is the descriptor that the process of the server
+    writes to when something goes wrong, if it has one."""
+
+    def __init__(
+        self, session: Session, connect: Call, transport: Transport, errors: int | None = None
+    ) -> None:
+        self.session = session
+        self.session_id: str | None = None
+        self.failure: BaseException | None = None
+        """What the transport raised when it broke down."""
+        self.received, self.reads = anyio.create_memory_object_stream[Any](math.inf)
+        self._connect = connect
+        self._transport = transport
+        self._errors = errors
+        self._server = server_of(session, connect.request)
+        self._real: Connection | None = None
+        self._reaching = asyncio.Lock()
+        self._hung_up = asyncio.Event()
+        self._hello: Any = None
+        self._asked: dict[Any, str] = {}
+        """Requests of the server that are not answered yet, and what they ask for."""
+        self._tokens = Tokens()
+        self._scopes: dict[Any, anyio.CancelScope] = {}
+        self._tasks: anyio.abc.TaskGroup
+
+    @property
+    def is_closed(self) -> bool:
+        """Has the program hung up?"""
+        return self._hung_up.is_set()
+
+    # Opening and closing
+
+    async def open(self) -> tuple[Decision, InFlightCall]:
+        """Connect; what was decided about listening to the server."""
+        session = self.session
+
+        async def live() -> Data:
+            self._real = Connection(self._transport, listens=True)
+            await self._real.open()
+            return {"result": None}
+
+        await session.gateway.acall(self._connect, live, CODEC)
+        decision, opened = session.decisions.decide(messages_call(), blocks=False)
+        if isinstance(decision, Refuse):
+            session.gateway.refuse(opened, decision)
+        return decision, opened
+
+    def start(self, tasks: anyio.abc.TaskGroup, decision: Decision, opened: InFlightCall) -> None:
+        """From now on what the server says reaches the program."""
+        self._tasks = tasks
+        self._spawn(self._listen, decision, opened)
+
+    def close(self) -> None:
+        """Hang up. It is over when what :meth:`start` has begun has come to its end."""
+        self._hung_up.set()
+        if self._real is not None:
+            self._real.close()
+
+    async def release(self) -> None:
+        """See the end of a connection that was opened behind a recorded one."""
+        real = self._real
+        if real is not None and not real.is_over:
+            await self._outside(real.end)
+
+    def _spawn(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> None:
+        with self.session.lanes.apart():
+            self._tasks.start_soon(function, *args)
+
+    async def _outside(self, act: Callable[[], Awaitable[Any]]) -> Any:
+        return await live_tasks.live_call(
+            self.session.running_loop_scheduler(),
+            act,
+            asyncio.Future.result,
+            lambda _: None,
+            paced=False,
+        )
+
+    # What the program says
+
+    async def send(self, item: Any) -> None:
+        """A message of the program's client. Raises what differs from the recording."""
+        data = dump_item(item)
+        if self.session.is_late():
+            self._spawn(self._bypass, item, data)
+        elif is_request(data):
+            self._ask(item, data)
+        elif is_answer(data):
+            method = self._asked.pop(data["id"], "")
+            await self._say(reply_call(self._server, method, data), item)
+        else:
+            await self._say(say_call(self._server, data), item)
+            self._cancel(data)
+        await anyio.lowlevel.checkpoint()
+
+    async def _say(self, call: Call, item: Any) -> None:
+        async def live() -> Data:
+            real = await self._reach()
+            await real.say(item)
+            return {"result": None}
+
+        await self.session.gateway.acall(call, live, CODEC)
+
+    def _ask(self, item: Any, data: Data) -> None:
+        session = self.session
+        if data["method"] == "initialize":
+            self._hello = item
+        decision, opened = session.decisions.decide(ask_call(self._server, data), blocks=False)
+        if isinstance(decision, Refuse):
+            session.gateway.refuse(opened, decision)
+        self._tokens.note(data["id"], decision, opened)
+        self._spawn(self._answer, decision, opened, item, data)
+
+    async def _answer(
+        self, decision: Decision, opened: InFlightCall, item: Any, data: Data
+    ) -> None:
+        async def live() -> Data:
+            real = await self._reach(None if item is self._hello else self._hello)
+            found = await real.ask(item, data)
+            return {**found, "sessionId": real.session_id()}
+
+        async def patient() -> Data:
+            found: Data = await waited_for(self.session, live)
+            return found
+
+        async def apart() -> Data:
+            found: Data = await self._detached(opened, patient)
+            return found
+
+        method, number = data["method"], data["id"]
+        run = apart if opened.call.nests else patient
+        with anyio.CancelScope() as self._scopes[number]:
+            try:
+                found = await self.session.gateway.carry_out_async(decision, opened, run, CODEC)
+            except Exception as error:  # noqa: BLE001 - who asked is told, wherever that is
+                found = {"error": told(error)}
+            if "error" not in found:
+                self._server.heard(method, found["result"])
+                self.session_id = found.get("sessionId") or self.session_id
+            self._put(make_message({"id": number, **_answered(found)}))
+        self._scopes.pop(number, None)
+
+    async def _detached(self, opened: InFlightCall, live: Callable[[], Awaitable[Any]]) -> Any:
+        """What a tool call does beneath is in no session. If it is cancelled, so is the call."""
+        session = self.session
+
+        def cancelled(turns: int) -> None:
+            if session.writes and session.in_flight.is_open(opened):
+                session.in_flight.complete(
+                    opened, session.in_flight.unanswered(opened, "cancelled", turns=turns)
+                )
+
+        return await live_tasks.live_call(
+            session.running_loop_scheduler(), live, asyncio.Future.result, cancelled, paced=False
+        )
+
+    def _cancel(self, data: Data) -> None:
+        """The client does not want the answer to a request any more."""
+        if data["method"] == "notifications/cancelled":
+            scope = self._scopes.get((data.get("params") or {}).get("requestId"))
+            if scope is not None:
+                scope.cancel()
+
+    async def _bypass(self, item: Any, data: Data) -> None:
+        """After the end of the session: said, and not noted."""
+        real = await self._reach()
+        if is_request(data):
+            found = await real.ask(item, data)
+            self._put(make_message({"id": data["id"], **_answered(found)}))
+        else:
+            await real.say(item)
+
+    async def _reach(self, hello: Any = None) -> Connection:
+        """The real connection; made now, if the one that the program has is from a recording."""
+        async with self._reaching:
+            if self._real is None:
+                self.session.asks_again = True
+                real = Connection(self._transport, listens=False)
+                await real.open()
+                self._real = real
+                if hello is not None:
+                    await real.ask(hello, dump_item(hello))
+                    await real.say(make_message({"method": "notifications/initialized"}))
+        return self._real
+
+    # What the server says
+
+    async def _listen(self, decision: Decision, opened: InFlightCall) -> None:
+        async def live() -> AsyncIterator[Data]:
+            real = await self._reach()
+            try:
+                async for piece in real.messages():
+                    yield self._tokens.placed(piece)
+            finally:
+                await real.end()
+
+        session = self.session
+        if opened.entry is not None and isinstance(decision, Serve):
+            kept = UpdatedStream(session, opened, PLAIN_STREAM_CODEC, opened.entry)
+            pieces = kept.pieces_async(lambda: self._kept(kept))
+        else:
+            pieces = follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
+        try:
+            async for piece in pieces:
+                self._hear(piece)
+        except Exception as error:
+            self.failure = error
+            raise
+        self.received.close()
+
+    async def _kept(self, kept: UpdatedStream) -> AsyncIterator[Data]:
+        """A recording that is added to: what was said is said, and then the program goes on."""
+        async for piece in kept.again_async():
+            yield piece
+        await self._hung_up.wait()
+
+    def _hear(self, piece: Data) -> None:
+        if "stderr" in piece:
+            if self._errors is not None:
+                say_again(piece, self._errors)
+        elif "closed" in piece:
+            self.received.close()
+        else:
+            if is_request(piece):
+                self._asked[piece["id"]] = piece["method"]
+            self._put(load_item(self._tokens.numbered(piece)))
+
+    def _put(self, item: Any) -> None:
+        try:
+            self.received.send_nowait(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the program listens no more
+
+
+def _answered(found: Data) -> Data:
+    return {"error": found["error"]} if "error" in found else {"result": found["result"] or {}}

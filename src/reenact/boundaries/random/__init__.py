@@ -1,0 +1,1 @@
+"""Random values: ``random``, ``os.urandom``, ``uuid``, ``tempfile`` and ``numpy.random``."""

@@ -1,0 +1,220 @@
+"""``numpy.random``.
+
+Generators of the program's own (``default_rng()``, ``RandomState()``) seed themselves with a number
+that is drawn. The functions of the module share one generator, which can be seeded, read and set by
+anybody:
+
+- Once it has been given a seed it is as it is without us.
+- Where it was there before the session, nobody knows what it was given: the state that the program
+  finds is drawn, once.
+- Under ``reenact run`` it begins with a seed that is derived from the run's, so it does not matter
+  when it is imported. Until the program seeds it, each lane has a generator of its own in its place:
+  threads do not disturb each other, nor does a tool that is not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable
+from types import MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from reenact._system import entropy
+from reenact.boundaries.caller_tier import Tier
+from reenact.boundaries.function_patches import Attribute, Rebinding
+from reenact.boundaries.random.draws import apart, bits, drawer, drawn
+from reenact.engine.patches.patch import Installable
+from reenact.engine.session.current import current
+
+if TYPE_CHECKING:
+    from reenact.engine.session.session import Session
+
+__all__ = ["patches"]
+
+_GENERATOR, _STATE = "MT19937", 624 * 4
+"""What the shared generator is unless somebody has changed it, and the bytes of its state."""
+_SEED = 128
+"""Bits of a seed that is drawn."""
+_SEEDS = ("seed", "set_state", "set_bit_generator")
+"""These say what the shared generator goes on from."""
+_OTHER_NAMES = {"ranf": "random_sample", "sample": "random_sample"}
+
+
+def patches(module: ModuleType) -> list[Installable]:
+    """The patches of the module ``numpy.random``."""
+    shared = module.mtrand._rand
+    found = _Shared(shared, module.RandomState)
+    methods = {
+        name for name, value in vars(module).items() if getattr(value, "__self__", None) is shared
+    }
+    names = {name: name for name in methods.difference(_SEEDS)} | _OTHER_NAMES
+    replacements = {name: _drawing(found, name, method) for name, method in names.items()}
+    replacements |= {name: _seeding(found, name) for name in _SEEDS}
+    return [
+        found,
+        Attribute(module.bit_generator, "randbits", _randbits),
+        Rebinding(module, replacements),
+    ]
+
+
+def _randbits(original: Any) -> Any:
+    """What a generator seeds itself with."""
+
+    def randbits(count: int) -> int:
+        if current() is None:
+            found: int = original(count)
+            return found
+        live = lambda: apart(lambda: int(original(count)))  # noqa: E731 - no name would say more
+        return bits("rng numpy.random.SeedSequence", count, live, 1)
+
+    return randbits
+
+
+def _drawing(shared: _Shared, name: str, method: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def function(_: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(shared.here(1), method)(*args, **kwargs)
+
+        return _bound(function, original, name)
+
+    return make
+
+
+def _seeding(shared: _Shared, name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def function(_: Any, *args: Any, **kwargs: Any) -> Any:
+            given = [*args, *kwargs.values()]
+            if name != "seed" or (given and given[0] is not None):
+                shared.seeded(1)
+                return original(*args, **kwargs)
+            return original(shared.seed_anew(1))
+
+        return _bound(function, original, name)
+
+    return make
+
+
+class _Home:
+    """Stands for ``numpy.random``, also when it is pickled."""
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        from importlib import import_module
+
+        return import_module, ("numpy.random",)
+
+
+def _bound(function: Any, original: Any, name: str) -> Any:
+    """``function`` as an attribute of anything: it does not become a method of it."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = original.__doc__
+    function.__module__ = "numpy.random"
+    return MethodType(function, _Home())
+
+
+class _Known:
+    """What one session knows of the shared generator."""
+
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
+        """Has nobody but us given it a seed?"""
+        self.found: set[Tier] = {"user", "library"} if alone else set()
+        """For whom is it known what it goes on from?"""
+        self.lanes: dict[str, Any] = {}
+
+
+class _Shared:
+    """The generator that the functions of the module share, ``state``."""
+
+    def __init__(self, state: Any, kind: Any) -> None:
+        self._state = state
+        self._kind = kind
+        self._known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
+
+    def install(self) -> None:
+        session = current()
+        if session is not None and _derives(session):
+            name = f"{session.settings.run_seed}/numpy.random/{session.lanes.root.name}"
+            digest = hashlib.sha256(name.encode()).digest()
+            self._state.seed(list(struct.unpack("<8I", digest)))
+            self._known[session] = _Known(alone=True)
+
+    def remove(self) -> None:
+        self._known.clear()
+
+    def here(self, depth: int) -> Any:
+        """The generator that whoever is ``depth`` frames above the caller of this draws from."""
+        session = current()
+        if session is None:
+            return self._state
+        tier = drawer(depth + 1)
+        if tier == "plumbing":
+            return self._state
+        known = self._of(session)
+        if known.alone and tier == "user":
+            lane = session.lanes.current().name
+            if lane not in known.lanes:
+                number = bits("rng numpy.random", _SEED, _fresh, depth + 1)
+                known.lanes[lane] = apart(lambda: self._kind(_words(number)))
+            return known.lanes[lane]
+        if tier not in known.found:
+            known.found.add(tier)
+            self._find(depth + 1)
+        return self._state
+
+    def _of(self, session: Session) -> _Known:
+        with session.lock:
+            known = self._known.get(session)
+            if known is None:
+                known = self._known[session] = _Known(alone=False)
+            return known
+
+    def _find(self, depth: int) -> None:
+        """Let it go on from where it did in the recording."""
+        if self._state.get_state(legacy=False)["bit_generator"] != _GENERATOR:
+            return
+        found = drawn("rng numpy.random.state", lambda: _written(self._state), depth + 1)
+        key, position, has_gauss, gauss = found if isinstance(found, list) else (b"", 0, 0, 0.0)
+        if isinstance(key, bytes) and len(key) == _STATE:
+            self._state.set_state(
+                (_GENERATOR, struct.unpack("<624I", key), position, has_gauss, gauss)
+            )
+
+    def seeded(self, depth: int) -> None:
+        """Somebody gives it a seed, or a state. What the program gives it is the same in a replay;
+        what others do, such as a runner of tests, may not be."""
+        session = current()
+        if session is not None:
+            known = self._of(session)
+            known.alone = False
+            known.found = {"user", "library"} if drawer(depth + 1) == "user" else set()
+
+    def seed_anew(self, depth: int) -> list[int] | None:
+        """A seed for somebody who gives none."""
+        session = current()
+        if session is None:
+            return None
+        known = self._of(session)
+        known.lanes.clear()
+        known.alone, known.found = _derives(session), {"user", "library"}
+        return _words(bits("rng numpy.random.seed", _SEED, _fresh, depth + 1))
+
+
+def _derives(session: Session) -> bool:
+    """Is this a program under ``reenact run``, and chance re-enacted?"""
+    settings = session.settings
+    return bool(settings.run_seed) and settings.policy.action_for("random", "") == "record"
+
+
+def _fresh() -> int:
+    return int.from_bytes(entropy(_SEED // 8), "big")
+
+
+def _words(number: int) -> list[int]:
+    return list(struct.unpack("<4I", number.to_bytes(_SEED // 8, "little")))
+
+
+def _written(state: Any) -> list[Any]:
+    _, key, position, has_gauss, gauss = state.get_state()
+    return [struct.pack("<624I", *map(int, key)), int(position), int(has_gauss), float(gauss)]

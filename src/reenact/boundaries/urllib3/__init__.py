@@ -1,1 +1,0 @@
-"""urllib3, and with it whatever is built on it."""

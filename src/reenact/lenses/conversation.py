@@ -1,0 +1,163 @@
+"""What the model calls of a recording mean: its events, and the turns that they make.
+
+Everything here takes the data of events as plain objects and reads what is stored in there; where
+that is not enough (a body that is a secret, a model call that is no HTTP) there is no meaning, and
+None stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from reenact.format.event import Data
+from reenact.lenses.fields import decode, listed, mapped, text
+from reenact.lenses.model import Answered, Asked
+from reenact.lenses.registry import read_request, read_response
+
+__all__ = ["Recorded", "Turn", "Undo", "conversation", "read_event"]
+
+Undo = Callable[[bytes, str], bytes | None]
+"""Gives the text behind the content codings of a body, or None if it cannot. The lenses do not know
+codings; ``reenact.boundaries.http.encoding`` does."""
+
+
+class Recorded(Protocol):
+    """What is looked at of an event."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def lane(self) -> str: ...
+    @property
+    def parent(self) -> int | None: ...
+    @property
+    def data(self) -> Data: ...
+
+
+class Turn(msgspec.Struct, kw_only=True):
+    """One model call. ``seq`` is that of its request; ``end`` that of its response, None where the
+    call did not complete. ``asked`` and ``answered`` are None where no lens can read them; what the
+    events say themselves is there in any case."""
+
+    seq: int
+    lane: str
+    provider: str
+    model: str
+    attempt: int | None = None
+    call: int | None = None
+    asked: Asked | None = None
+    answered: Answered | None = None
+    end: int | None = None
+    stop_reason: str | None = None
+    usage: dict[str, Any] | None = None
+    error: str | None = None
+
+
+def conversation(events: Iterable[Recorded], *, undo: Undo | None = None) -> list[Turn]:
+    """The model calls among ``events``, in the order in which they began.
+
+    ``events`` come in the order of their seq. The last call of a run is ``conversation(…)[-1]``.
+    """
+    turns: list[Turn] = []
+    known: dict[int, Turn] = {}
+    for event in events:
+        if event.type == "llm_request":
+            turn = _begun(event)
+            turns.append(turn)
+            known[event.seq] = turn
+        elif event.type == "llm_response" and event.parent is not None:
+            _end(known.pop(event.parent, None), event, undo)
+    return turns
+
+
+def _begun(event: Recorded) -> Turn:
+    data = event.data
+    asked = read_event(data)
+    return Turn(
+        seq=event.seq,
+        lane=event.lane,
+        provider=text(data.get("provider")),
+        model=text(data.get("model")),
+        attempt=_number(data.get("attempt")),
+        call=_number(data.get("call")),
+        asked=asked if isinstance(asked, Asked) else None,
+    )
+
+
+def _end(turn: Turn | None, event: Recorded, undo: Undo | None) -> None:
+    if turn is None:
+        return
+    data = event.data
+    lens = turn.asked.lens if turn.asked is not None else ""
+    answered = read_event(data, lens=lens, undo=undo)
+    turn.end = event.seq
+    turn.answered = answered if isinstance(answered, Answered) else None
+    turn.stop_reason = text(data.get("stopReason")) or None
+    usage = data.get("usage")
+    turn.usage = usage if isinstance(usage, dict) else None
+    turn.error = _error(data, turn.answered)
+
+
+def _error(data: Data, answered: Answered | None) -> str | None:
+    """The exception that the call ended with, or what the provider said."""
+    failure = mapped(data.get("error"))
+    told = ": ".join(
+        item for item in (text(failure.get("class")), text(failure.get("message"))) if item
+    )
+    return told or (answered.error if answered is not None else None)
+
+
+def _number(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
+def read_event(data: Data, *, lens: str = "", undo: Undo | None = None) -> Asked | Answered | None:
+    """The meaning of the data of an ``llm_request`` or an ``llm_response``; None where no lens can
+    read it. Never raises.
+
+    ``lens`` is that of the request, which a response does not name itself.
+    """
+    request = data.get("request")
+    if isinstance(request, dict):
+        return _asked(request)
+    response = data.get("response")
+    named = text(data.get("lens")) or lens
+    return _answered(response, named, undo) if isinstance(response, dict) else None
+
+
+def _asked(request: Data) -> Asked | None:
+    body = request.get("body")
+    if isinstance(body, (str, bytes)):
+        body, _ = decode(body)
+    return read_request(text(request.get("method")), text(request.get("url")), body)
+
+
+def _answered(response: Data, lens: str, undo: Undo | None) -> Answered | None:
+    status = _number(response.get("status"))
+    body = response.get("body")
+    if status is None or "bodySecret" in response:
+        return None
+    content = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+    coding = "" if "decoded" in response else _header(response, "content-encoding")
+    if coding and isinstance(content, bytes):
+        content = None if undo is None else undo(content, coding)
+        if content is None:
+            return None
+    if content is not None and not isinstance(content, bytes):
+        return None
+    return read_response(lens, status, _header(response, "content-type"), content or b"")
+
+
+def _header(response: Data, name: str) -> str:
+    """All headers of this name, in one. They are stored as pairs."""
+    found = [
+        text(pair[1])
+        for pair in listed(response.get("headers"))
+        if isinstance(pair, list) and len(pair) == 2 and text(pair[0]).lower() == name
+    ]
+    return ", ".join(found)

@@ -1,0 +1,119 @@
+"""All lenses, and the three questions that are asked of them.
+
+A lens that cannot make sense of something says None, and the traffic stays what it is without a
+lens: plain network traffic, recorded and replayed all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+
+from reenact.lenses import anthropic, bedrock, google, ollama, openai_chat, openai_responses
+from reenact.lenses.content import Content, content_of, refused
+from reenact.lenses.endpoints import PATHS, Place, may_ask, place_of
+from reenact.lenses.model import Answered, Asked, Message
+
+__all__ = [
+    "LENSES",
+    "Answered",
+    "Asked",
+    "Lens",
+    "may_ask",
+    "messages",
+    "read_request",
+    "read_response",
+    "read_with",
+]
+
+
+class Lens(msgspec.Struct, frozen=True, kw_only=True):
+    """An API: its ``paths`` are what the paths of its model calls end with.
+
+    ``asked`` may say None, ``messages`` reads the input that ``asked`` found, ``answered`` the
+    body of an answer. They take any JSON and never raise.
+    """
+
+    name: str
+    title: str
+    paths: tuple[str, ...]
+    asked: Callable[[Place, dict[str, Any]], Asked | None]
+    messages: Callable[[dict[str, Any]], tuple[Message, ...]]
+    answered: Callable[[Content], Answered]
+
+
+def _lens(module: Any, title: str) -> Lens:
+    return Lens(
+        name=module.NAME,
+        title=title,
+        paths=PATHS[module.NAME],
+        asked=module.asked,
+        messages=module.messages,
+        answered=module.answered,
+    )
+
+
+LENSES = (
+    _lens(openai_chat, "OpenAI Chat Completions"),
+    _lens(openai_responses, "OpenAI Responses"),
+    _lens(anthropic, "Anthropic Messages"),
+    _lens(google, "Google Gemini"),
+    _lens(bedrock, "Amazon Bedrock Converse"),
+    _lens(ollama, "Ollama"),
+)
+
+_NAMED = {lens.name: lens for lens in LENSES}
+
+
+def read_request(method: str, url: str, body: Any) -> Asked | None:
+    """What a request with the JSON value ``body`` asks of a model; None for what is no model call.
+    Never raises."""
+    if not isinstance(body, dict) or not may_ask(method, url):
+        return None
+    place = place_of(url)
+    lens = next((lens for lens in LENSES if place.path.endswith(lens.paths)), None)
+    return None if lens is None else _safely(lens.asked, place, body)
+
+
+def messages(asked: Asked) -> tuple[Message, ...]:
+    """The messages of a conversation, for people. Never raises."""
+    lens = _NAMED.get(asked.lens)
+    if lens is None or not isinstance(asked.input, dict):
+        return ()
+    return _safely(lens.messages, asked.input) or ()
+
+
+def read_response(asked_lens: str, status: int, content_type: str, body: bytes) -> Answered | None:
+    """What was answered to a request that the lens of this name read.
+
+    ``body`` is decoded: without content codings. A stream that breaks off gives what was there,
+    not ``complete``. None for an unknown lens, and for what is no answer of a model API. Never
+    raises.
+    """
+    lens = _NAMED.get(asked_lens)
+    return None if lens is None else _safely(read_with, lens, status, content_type, body)
+
+
+def read_with(lens: Lens, status: int, content_type: str, body: bytes) -> Answered | None:
+    """See :func:`read_response`."""
+    content = content_of(content_type, body)
+    if status >= 400:
+        return Answered(error=refused(status, content))
+    return None if content is None else lens.answered(content)
+
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def _safely(
+    read: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+) -> _Result | None:
+    """A lens does not raise; if one does nevertheless, that is nothing that a program which is
+    being recorded may feel."""
+    try:
+        return read(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - whatever it is, the bytes are kept and replayed without it
+        return None
