@@ -1,37 +1,37 @@
 """Every error Reenact raises on purpose.
 
     ReenactError                     .code  .message  .hint  .fields  .exit_code
-    ├── UsageError                   the call or command line makes no sense              exit 2
+    ├── UsageError                   the call or command line is invalid                  exit 2
     │   ├── ExtraMissing             an optional dependency is not installed
     │   ├── PolicyInvalid            a policy file that cannot be used (.place)
     │   ├── PathRefused              a path that must not be used as a cassette
     │   ├── SessionClosed            a call through a session that has ended
-    │   └── ServerMisused            a server was asked for what makes no sense, or is not there
+    │   └── ServerMisused            an invalid request to a server, or a missing object
     ├── PolicyRefused                the policy in force forbids it                       exit 4
-    │   ├── CapabilityDenied         what the program wants to do is not allowed
-    │   ├── BudgetExceeded           it has been done too often, or is too big
-    │   └── ServerRefused            a server may not, or cannot now, do it (.fields["problem"])
+    │   ├── CapabilityDenied         the policy does not allow the operation
+    │   ├── BudgetExceeded           too many operations, or too much data
+    │   └── ServerRefused            the server refuses or is not able to do it (.fields["problem"])
     ├── RrError                      the low-level API refuses (.number)                  exit 2
     ├── ValueRefused                 a value that JSON cannot hold faithfully (.path)     exit 2
     ├── RecordingError               a recording cannot be used                           exit 3
-    │   ├── RecordingMissing         nothing there
-    │   ├── RecordingDamaged         something there is not what was written (.place)
-    │   │   └── SignatureInvalid     the manifest is not what the holder of the key signed
+    │   ├── RecordingMissing         no recording at the path
+    │   ├── RecordingDamaged         its content is damaged or was changed (.place)
+    │   │   └── SignatureInvalid     the signature does not match the manifest
     │   ├── RecordingUnfinished      the writer never closed it
     │   ├── RecordingTooNew          written by a later major version
     │   └── RecordingOutdated        written by an earlier major version: migrate it
     ├── AuditInvalid                 a part of an audit log proves nothing (.reason)      exit 3
-    ├── ServerUnusable               there is no server, or its answer cannot be used     exit 3
+    ├── ServerUnusable               no server, or a response that cannot be used         exit 3
     ├── SinkError                    a recording cannot be written                        exit 2
-    │   ├── RecordingExists          there already is one
-    │   ├── WriterBusy               somebody else is writing it
-    │   └── SinkUnwritable           the place cannot be written
+    │   ├── RecordingExists          a recording already exists
+    │   ├── WriterBusy               another writer is writing it
+    │   └── SinkUnwritable           the path cannot be written
     ├── ToolNotRecorded              a lenient replay has no result for a tool            exit 1
-    └── ToolFailed                   a ready-made tool could not do it (.details)         exit 2
+    └── ToolFailed                   a ready-made tool failed (.details)                  exit 2
         ├── CommandFailed            timed out, was ended by a signal, or could not be run
-        └── WebFailed                nothing, or nothing good, came back from there
+        └── WebFailed                no response, or one that cannot be used
 
-    DivergenceError                  the run is not the recorded one (.divergence)        exit 1
+    DivergenceError                  the run differs from the recording (.divergence)     exit 1
                                      a BaseException: ``except Exception`` cannot hide it
 
 Messages never contain recorded payloads: only paths, names, numbers and digests.
@@ -78,7 +78,10 @@ __all__ = [
 
 
 class ReenactError(Exception):
-    """Base of the tree. ``str(error)`` is the message; ``hint`` says what to do next."""
+    """Base class of all errors.
+
+    ``str(error)`` is the message, and ``hint`` is the suggested next step.
+    """
 
     code: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 2
@@ -88,7 +91,7 @@ class ReenactError(Exception):
         self.message = message
         self.hint = hint
         if hint:
-            self.add_note(f"hint: {hint}")  # for whoever reads a traceback
+            self.add_note(f"hint: {hint}")  # shown in tracebacks
         self.fields = {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, str | int | dict[str, str | int]]:
@@ -258,10 +261,10 @@ class SinkUnwritable(SinkError):
 
 
 class ToolNotRecorded(ReenactError):
-    """A tool was called in a lenient replay, and the recording has no result for it.
+    """The recording of a lenient replay has no result for a tool call.
 
-    An ordinary exception: an agent loop tells its model that the tool failed, and continues. The
-    divergence is in the report of the session as well.
+    It is an ordinary exception: an agent loop reports the failed tool to its model and continues.
+    The report of the session contains the divergence as well.
     """
 
     code = "divergence.tool"
@@ -296,7 +299,7 @@ class WebFailed(ToolFailed):
 
 
 class Described(Protocol):
-    """What a :class:`DivergenceError` carries: a value that can be printed and sent."""
+    """Content of a :class:`DivergenceError`: a value that can be printed and sent."""
 
     @property
     def detail(self) -> str:
@@ -304,7 +307,7 @@ class Described(Protocol):
 
     @property
     def hint(self) -> str:
-        """What to do next."""
+        """Suggested next step."""
 
     def to_json(self) -> dict[str, Any]:
         """The versioned machine form."""

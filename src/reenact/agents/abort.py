@@ -1,4 +1,4 @@
-"""Stopping a run: somebody outside decides it, so it is recorded, and replayed as recorded."""
+"""Abort signal of a run. The request to stop comes from outside, so it is recorded and replayed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,27 @@ __all__ = ["Abort", "Signal"]
 
 
 class Signal(Protocol):
-    """A ``threading.Event``, an ``asyncio.Event``, or anything that says whether it is set."""
+    """Object with an ``is_set()`` method, such as ``threading.Event`` or ``asyncio.Event``."""
 
     def is_set(self) -> bool: ...
 
 
 class Abort:
-    """Says whether the run is to stop. Asked between two steps, and after each piece of a stream."""
+    """Check whether the run has to stop.
+
+    It runs between two steps and after each piece of a stream.
+    """
 
     def __init__(self, signal: Signal | None) -> None:
         self._signal = signal
         self._steps = 0
 
     def __call__(self, pieces: int | None = None) -> bool:
-        """Has somebody asked for it, or, in a replay, had somebody when the run had come as far?
-        ``pieces`` is how many of a stream have come; None between two steps."""
+        """Return whether the run has to stop here.
+
+        A replay also stops where the recorded run was stopped. ``pieces`` is the number of received
+        pieces of a stream, or None between two steps.
+        """
         if self._signal is None:
             return False
         self._steps += pieces is None

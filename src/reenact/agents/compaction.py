@@ -32,17 +32,20 @@ PROMPT: Final = (
 )
 
 CLIPS: Final = (None, 2_000, 200)
-"""Characters of each message that a model is told when it makes a summary, one after the other."""
+"""Maximum characters per message in a summary request, for each successive attempt."""
 
 Summarize = Callable[[Sequence[Message]], str | Awaitable[str]]
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
-    """When and how. The last ``keep`` messages stay (more, where a tool's result would lose its
-    call); the others become a summary, which ``summarize`` makes, or else the model itself.
+    """Settings of the compaction of a long conversation.
 
-    It happens when the model says that the conversation is too long, and before a call if the one
-    before took more than ``limit`` tokens; at most ``most`` times in a run.
+    The last ``keep`` messages stay, or more if a tool result would lose its call. ``summarize``, or
+    by default the model, replaces the other messages by a summary.
+
+    Compaction happens when the model reports that the conversation is too long, and before a call
+    if the previous call took more than ``limit`` tokens. It happens at most ``most`` times in a
+    run.
     """
 
     keep: int = 4
@@ -60,7 +63,7 @@ class Decided(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
 
     def to_data(self) -> Data:
-        """What is recorded of it."""
+        """Return the recorded form of the decision."""
         found: Data = msgspec.to_builtins(self)
         return found
 
@@ -69,9 +72,12 @@ build_decoders(Decided)
 
 
 def cut(messages: Sequence[Message], keep: int) -> int:
-    """How many of the last messages stay: ``keep``, or more, so that none of them is a result
-    without its call; fewer, where that would leave nothing to be summarised. All of them where
-    nothing can be."""
+    """Return how many of the last messages stay.
+
+    It is ``keep``, or more so that the first of them is not a tool result without its call. It is
+    less than ``keep`` if nothing would be left to summarise. If no cut is possible, all messages
+    stay.
+    """
     most = len(messages)
     kept: int
     for kept in (*range(keep, most), *range(min(keep, most) - 1, 0, -1)):
@@ -90,8 +96,11 @@ def compacted(messages: Sequence[Message], decided: Decided) -> list[Message]:
 def summary_request(
     messages: Sequence[Message], instructions: str, params: Data, clip: int | None
 ) -> ModelRequest:
-    """What the model is asked when it makes the summary itself: about the conversation as a text,
-    because calls and results belong together in messages. ``clip`` is how much of each is told."""
+    """Build the request for a summary by the model.
+
+    The conversation is sent as one text, because calls and results belong together in messages.
+    ``clip`` is the maximum length of each message.
+    """
     lines = [_line(one, clip) for one in messages]
     ask = Message(role="user", text="\n".join([PROMPT, "", *lines]))
     return ModelRequest(messages=(ask,), instructions=instructions, params=params)
@@ -119,7 +128,7 @@ def decision_call(reason: str, messages: int) -> Call:
 
 
 def read_decision(data: object, messages: int) -> Decided:
-    """The decision in ``data``, for a conversation of so many messages."""
+    """Read a recorded decision about a conversation of ``messages`` messages."""
     try:
         found = msgspec.convert(data, Decided)
     except msgspec.ValidationError as error:

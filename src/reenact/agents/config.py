@@ -29,17 +29,21 @@ _MANIFEST = "manifest.json"
 
 
 class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """``off`` opens no session: a run is then part of the one that is open, if there is one.
+    """Recording and replay settings of a run.
 
-    ``capture`` records to ``capture_dir``, by default a new folder in ``.reenact/runs``. Where that
-    default cannot be created the run continues unrecorded, with a warning; a ``capture_dir`` that
-    cannot be written is refused before the run. ``if_exists`` is for one that holds something:
-    ``refuse`` it, ``overwrite`` the recording in it when the run has ended, ``append`` to that
-    recording, or record to a ``new`` folder next to it (``DIR-2``, ``DIR-3`` …). ``replay``
-    re-enacts the recording at ``replay_manifest_path`` (the manifest, or its folder); with a
-    ``capture_dir`` the replay is recorded there. ``policy`` is by default strict, but lenient at a
-    terminal and outside CI. Only with ``allow_passthrough_tools`` may tools that are to pass really
-    run in a replay.
+    ``off`` opens no session: the run is part of the open session, if there is one.
+
+    ``capture`` records to ``capture_dir``, by default a new folder in ``.reenact/runs``. If that
+    default cannot be created, the run continues unrecorded with a warning. A ``capture_dir`` that
+    cannot be written is refused before the run. ``if_exists`` applies to a folder that is not
+    empty: ``refuse`` it, ``overwrite`` its recording when the run has ended, ``append`` to that
+    recording, or record to a ``new`` folder next to it (``DIR-2``, ``DIR-3`` …).
+
+    ``replay`` re-enacts the recording at ``replay_manifest_path`` (the manifest, or its folder).
+    With a ``capture_dir`` the replay is recorded there.
+
+    ``policy`` is strict by default, but lenient at a terminal and outside CI. Pass-through tools
+    run in a replay only with ``allow_passthrough_tools``.
     """
 
     mode: Mode = "off"
@@ -51,9 +55,9 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def read(cls, given: ReplayConfig | Mapping[str, Any] | None) -> ReplayConfig:
-        """``given``, or what it says with names in camelCase or snake_case.
+        """Return ``given`` as a config. A mapping can have names in camelCase or snake_case.
 
-        Raises :class:`UsageError` for unknown names and values, and for what does not go together.
+        Raises :class:`UsageError` for unknown names and values, and for incompatible settings.
         """
         if given is None:
             return cls()
@@ -113,11 +117,11 @@ def _from_mapping(given: Mapping[str, Any]) -> ReplayConfig:
 
 
 def enter_session(config: ReplayConfig, warn: Warn) -> Session | None:
-    """Open the session that ``config`` asks for; None for ``off``.
+    """Open the session for ``config``, or return None for ``off``.
 
-    Where no ``capture_dir`` is given and the default cannot be written, the session records nothing:
-    it warns, and has a manifest with the status ``error`` at its end. Raises what
-    :func:`reenact.session` raises.
+    If no ``capture_dir`` is given and the default folder cannot be written, the session records
+    nothing. It emits a warning, and its manifest ends with the status ``error``. Raises the errors
+    of :func:`reenact.session`.
     """
     try:
         session = open_session(config, warn)
@@ -145,7 +149,7 @@ def _unwritten(config: ReplayConfig, reason: str, warn: Warn) -> Session:
 
 
 def _root() -> Path:
-    """The root of the project; that of the file system where the working directory was deleted."""
+    """Return the project root, or the file system root if the working directory was deleted."""
     try:
         return find_root(Path.cwd(), os.environ)
     except FileNotFoundError:
@@ -153,9 +157,9 @@ def _root() -> Path:
 
 
 def open_session(config: ReplayConfig, warn: Warn) -> Session | None:
-    """The session that ``config`` asks for, not entered yet; None for ``off``.
+    """Create the session for ``config`` without entering it, or return None for ``off``.
 
-    Raises what :func:`reenact.session` raises.
+    Raises the errors of :func:`reenact.session`.
     """
     if config.mode == "off":
         return None

@@ -107,7 +107,7 @@ class Performer:
         self._parallel = parallel
 
     def __call__(self, effect: Effect) -> Any:
-        """What came of it. Raises what the model raised."""
+        """Perform ``effect`` and return its result. Raises the errors of the model."""
         if isinstance(effect, AskModel):
             return self._ask(effect)
         if isinstance(effect, RunTools):
@@ -166,7 +166,7 @@ class Performer:
         else:
             try:
                 outcome = Outcome(told(self._result(found, request)))
-            except Exception as error:  # noqa: BLE001 - the model is told
+            except Exception as error:  # noqa: BLE001 - the model receives the error
                 outcome = failed(error)
         self._tell.ends(request, outcome)
         return outcome
@@ -198,7 +198,7 @@ class Performer:
         return read_decision(session.gateway.call(call, live), count)
 
     def _decided(self, compact: Compact) -> Decided:
-        if compact.summarize is None:  # of which nobody is told: a replay does not ask
+        if compact.summarize is None:  # without events, because a replay does not call the model
             reply = self._reply(compact.ask, reply_in)
             return Decided(compact.keep, reply.text, reply.usage)
         summary = compact.summarize(compact.messages[: len(compact.messages) - compact.keep])
@@ -215,8 +215,10 @@ def _raise_the_first() -> None:
 
 
 def checked(reply: Any) -> ModelReply:
-    """``reply``, which a model has given: one, or plain data that says the same. Raises
-    :class:`UsageError` for anything else."""
+    """Return the result of a model as a reply. It is a :class:`ModelReply` or its plain data.
+
+    Raises :class:`UsageError` for other values.
+    """
     if isinstance(reply, ModelReply):
         return reply
     if isinstance(reply, dict):
@@ -245,7 +247,7 @@ T = TypeVar("T")
 
 
 class AsyncPerformer:
-    """Does one effect after another. ``signal`` is waited for beside them, if it can be."""
+    """Performer of effects, one after the other. ``signal`` can interrupt each of them."""
 
     def __init__(
         self,
@@ -263,7 +265,10 @@ class AsyncPerformer:
         self._signal = signal
 
     async def __call__(self, effect: Effect) -> Any:
-        """What came of it. Raises what the model raised, and :class:`Aborted`."""
+        """Perform ``effect`` and return its result.
+
+        Raises the errors of the model, and :class:`Aborted`.
+        """
         doing = self._do(effect)
         return await (doing if self._signal is None else _unless(self._signal, doing))
 
@@ -330,7 +335,7 @@ class AsyncPerformer:
         else:
             try:
                 outcome = Outcome(told(await self._result(found, request)))
-            except Exception as error:  # noqa: BLE001 - the model is told
+            except Exception as error:  # noqa: BLE001 - the model receives the error
                 outcome = failed(error)
         self._tell.ends(request, outcome)
         return outcome
@@ -359,7 +364,7 @@ class AsyncPerformer:
         return read_decision(await session.gateway.acall(call, live), count)
 
     async def _decided(self, compact: Compact) -> Decided:
-        if compact.summarize is None:  # of which nobody is told: a replay does not ask
+        if compact.summarize is None:  # without events, because a replay does not call the model
             reply = await self._reply(compact.ask, reply_in)
             return Decided(compact.keep, reply.text, reply.usage)
         summary = compact.summarize(compact.messages[: len(compact.messages) - compact.keep])
@@ -378,7 +383,10 @@ async def _as_async(pieces: Iterator[Any]) -> AsyncIterator[Any]:
 
 
 async def _unless(signal: asyncio.Event, doing: Coroutine[Any, Any, T]) -> T:
-    """What ``doing`` comes to; it is cancelled and :class:`Aborted` raised if ``signal`` is first."""
+    """Return the result of ``doing``.
+
+    If ``signal`` is set first, cancel it and raise :class:`Aborted`.
+    """
     work = asyncio.ensure_future(doing)
     watch = asyncio.ensure_future(signal.wait())
     try:

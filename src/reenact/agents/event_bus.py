@@ -50,8 +50,12 @@ E = TypeVar("E")
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """How observers fared: events they ``dropped`` because they were too far behind, that are
-    ``pending`` because they have not come to them yet, and what they ``failed`` with."""
+    """Statistics of observers.
+
+    ``dropped`` counts events that an observer missed because it was too far behind. ``pending``
+    counts events that it has not processed yet. ``failed`` counts its exceptions, and ``failures``
+    describes them.
+    """
 
     dropped: int = 0
     pending: int = 0
@@ -69,7 +73,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def since(self, before: Observed) -> Observed:
-        """What came after ``before``."""
+        """Return the difference from the earlier statistics ``before``."""
         return Observed(
             dropped=self.dropped - before.dropped,
             pending=self.pending,
@@ -91,8 +95,10 @@ class _Observing(threading.Thread):
 
 
 class Watch(Generic[E]):
-    """One observer at work. Its thread starts with the first event, and is no reason for the
-    process to stay."""
+    """Queue and thread of one observer.
+
+    The thread starts with the first event. It is a daemon, so it does not keep the process alive.
+    """
 
     def __init__(self, observer: Callable[[E], Any], limit: int) -> None:
         self.dropped = 0
@@ -108,7 +114,7 @@ class Watch(Generic[E]):
 
     @property
     def pending(self) -> int:
-        """How many events it has been given and not seen to the end."""
+        """Number of events that the observer has not finished."""
         return self._given - self._seen
 
     def put(self, make: Callable[[], E]) -> None:
@@ -134,7 +140,7 @@ class Watch(Generic[E]):
             return False
         try:
             self._observer(make())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except BaseException as error:  # noqa: BLE001 - no error of an observer ends the run
             self._note(error)
         self._seen += 1
         return True
@@ -184,7 +190,10 @@ class BusEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
 
 Subscriber = Callable[[BusEvent], Any]
 Bridge = Callable[[BusEvent], None]
-"""Told of each event at once, where it is emitted: the mapping to capture events."""
+"""Callback that receives each event immediately, in the emitting thread.
+
+It maps bus events to capture events.
+"""
 
 _CHANNEL: ContextVar[Channel | None] = ContextVar("reenact-channel", default=None)
 
@@ -236,9 +245,10 @@ class Channel:
 
 
 class Bus:
-    """Where runs emit and observers listen. One may serve any number of runs.
+    """Event bus between runs and observers. One bus can serve any number of runs.
 
-    An observer that is behind by ``limit`` events misses the next ones; how many is counted.
+    An observer that is behind by ``limit`` events misses the next ones. The bus counts the missed
+    events.
     """
 
     def __init__(self, *, limit: int = LIMIT, now: Now | None = None) -> None:
@@ -283,15 +293,15 @@ class Bus:
             wait()
 
     def waiting(self, grace: float) -> Iterator[Callable[[], None]]:
-        """The same in small pieces: each is a short wait, which the caller does."""
+        """Split :meth:`flush` into short waits, which the caller performs one by one."""
         return drained(self._watches, grace)
 
     def observed(self) -> Observed:
-        """How the observers have fared so far."""
+        """Return the statistics of all observers."""
         return Observed.of(self._watches)
 
 
 def emit(stream: str, data: Data | None = None) -> BusEvent | None:
-    """Emit in the run that is under way here: for tools and models. None where there is no run."""
+    """Emit an event in the current run, from a tool or a model. Return None outside a run."""
     channel = _CHANNEL.get()
     return None if channel is None else channel.emit(stream, data)

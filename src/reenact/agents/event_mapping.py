@@ -1,4 +1,4 @@
-"""From what a run tells on its channel to events of the recording.
+"""Mapping from the events of a run's channel to events of the recording.
 
     stream      phase           capture event       written by
     lifecycle   start           run_start           the mapping
@@ -10,11 +10,11 @@
     tool        update, result  tool_result         the boundary of the tool
     compaction  start, end      nondeterministic    the decision itself
     error       …               none                the report, and the result of the run
-    any other   …               what its adapter says
+    any other   …               set by its adapter
 
-What is replayed comes from the boundaries: on the bus texts are cut and payloads are left out. So the
-mapping writes what no boundary sees, and never a second event for a model or a tool. Nor does it keep
-a long text a second time: of what a run was asked and has answered it keeps the beginning.
+A replay uses the events of the boundaries, because events on the bus have shortened texts and no
+payloads. So the mapping records only events that no boundary records, and never a second event for
+a model or a tool. It records only the beginning of the input and the output of a run.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ _MADE: Final[dict[str, Callable[[BusEvent, Clean], Any]]] = {
 
 
 class Mapper:
-    """The bridge between a channel and a session. ``failures`` says what adapters failed with.
+    """Bridge between a channel and a session. ``failures`` lists the errors of adapters.
 
-    Raises :class:`UsageError` for an adapter of a stream that is not the program's own.
+    Raises :class:`UsageError` for an adapter of a stream that Reenact maps itself.
     """
 
     def __init__(self, session: Session | None, adapters: Mapping[str, Adapter]) -> None:
@@ -128,10 +128,10 @@ class Mapper:
         self._adapters = adapters
 
     def __call__(self, event: BusEvent) -> None:
-        """Record what belongs to ``event``; in a replay, compare it.
+        """Record the capture event of ``event``, or compare it in a replay.
 
-        Raises what recording raises: :class:`DivergenceError` where the recorded run said
-        something else.
+        Raises the errors of recording, and :class:`DivergenceError` if the recorded run emitted a
+        different event.
         """
         session = self._session
         if session is None or session.mode == "off":
@@ -151,13 +151,13 @@ class Mapper:
                 session.record_event(made.event_type, made.to_data())
         except ReenactError:
             raise
-        except Exception as error:  # noqa: BLE001 - code of the program, told in the result
+        except Exception as error:  # noqa: BLE001 - the program's own code; the result reports it
             text = f"the adapter of {event.stream} failed: {type(error).__name__}: {error}"
             self.failures.append(text)
 
 
 def _mutation(data: Data) -> Call:
-    """Who may call models may choose between them."""
+    """Return the call for a change of model. It needs only the capability to call models."""
     return Call(
         type="state_mutation",
         capability="llm.call",

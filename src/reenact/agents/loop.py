@@ -57,7 +57,7 @@ reply (a generator may return it); for tasks an awaitable, or an asynchronous it
 
 
 class Aborted(Exception):
-    """Somebody has asked the run to stop."""
+    """The run was asked to stop."""
 
 
 class AskModel(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class AskModel(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a tool came to, as the model is told it."""
+    """Result of a tool, as sent to the model."""
 
     text: str
     is_error: bool = False
@@ -82,7 +82,7 @@ class RunTools(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Gives nothing, so many seconds later; a replay does not wait."""
+    """Effect that waits for a number of seconds. A replay does not wait."""
 
     seconds: float
 
@@ -105,7 +105,7 @@ Steps = Generator[Effect, Any, Any]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is asked to do."""
+    """Input of a run: models, tools, instructions and limits."""
 
     models: tuple[Model, ...]
     tools: tuple[ToolSpec, ...]
@@ -119,7 +119,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How the loop ended."""
+    """Final state of the loop."""
 
     status: Status
     output: str = ""
@@ -360,7 +360,7 @@ def _failed(kind: ErrorKind, message: str, error: Exception | None = None) -> _F
 
 
 def model_name(model: Any) -> str:
-    """What a model is called in results: its ``model``, else the name of the function."""
+    """Return the name of a model in results: its ``model`` attribute, or the name of the function."""
     said = getattr(model, "model", None)
     if isinstance(said, str) and said:
         return said

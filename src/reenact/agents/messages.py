@@ -1,6 +1,6 @@
-"""What a run says to a model and hears from it, in words that belong to no provider.
+"""Messages between a run and a model, independent of the provider.
 
-Ids, signatures and what a provider wants back word for word are opaque: they are kept as they came.
+Ids, signatures and the provider's own items are opaque. They are stored and sent back unchanged.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def to_json(self) -> dict[str, int]:
-        """The form in which it stands in events."""
+        """Return the form that is used in events."""
         return {**msgspec.to_builtins(self), "total": self.total}
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A model wants a tool to be called. ``id`` is what the result refers to.
+    """Request of a model to call a tool. The result refers to ``id``.
 
-    ``item_id`` is a second id, of providers that have one (Responses: ``fc_…`` beside ``call_…``).
-    ``arguments`` are None where the model wrote something that is no JSON object; ``written`` is
-    what it wrote, to the letter.
+    ``item_id`` is the second id of providers that have one (Responses: ``fc_…`` in addition to
+    ``call_…``). ``arguments`` is None if the model did not write a JSON object. ``written`` is the
+    exact text of the model.
     """
 
     id: str
@@ -70,7 +70,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model thought: its text as far as it shows it, and the signature that proves it."""
+    """Thoughts of a model: their visible text, and the signature that proves them."""
 
     text: str = ""
     id: str | None = None
@@ -78,15 +78,17 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Native(msgspec.Struct, frozen=True):
-    """What a provider said, in its own form: ``items`` are sent back as they came to whoever speaks
-    the same ``dialect``."""
+    """Reply in the provider's own form.
+
+    ``items`` are sent back unchanged to models of the same ``dialect``.
+    """
 
     dialect: str
     items: list[dict[str, Any]]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message. ``call_id``, ``name`` and ``is_error`` are those of a tool's result."""
+    """One message. ``call_id``, ``name`` and ``is_error`` are set in the result of a tool."""
 
     role: Role
     text: str = ""
@@ -99,7 +101,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is told about a tool; ``parameters`` is a JSON Schema."""
+    """Description of a tool for a model. ``parameters`` is a JSON Schema."""
 
     name: str
     description: str = ""
@@ -107,7 +109,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model is asked: the whole conversation, and the tools that it may call."""
+    """Request to a model: the complete conversation, and the tools that it can call."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
@@ -116,7 +118,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered. ``raw`` is the client's own object, for whoever wants more."""
+    """Reply of a model. ``raw`` is the client's own object."""
 
     text: str = ""
     tool_calls: tuple[ToolRequest, ...] = ()
@@ -127,7 +129,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     raw: Any = None
 
     def message(self) -> Message:
-        """The message that the conversation goes on with."""
+        """Return the reply as the next message of the conversation."""
         return Message(
             role="assistant",
             text=self.text,

@@ -1,4 +1,4 @@
-"""What a failed model call means for the run: try again, ask another model, make room, or give up."""
+"""Reaction to a failed model call: retry, use a fallback model, compact the conversation, or stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OVERFLOW: Final = (
     "too many input tokens",
     "exceeds the maximum number of tokens",
 )
-"""How providers say that a conversation has become too long."""
+"""Error texts of providers for a conversation that is too long."""
 
 _LOOKED_AT = 10_000
 
@@ -37,8 +37,11 @@ _BROKEN: Final = ("Connect", "Timeout", "RemoteProtocol", "ReadError", "ServerDi
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a model is asked again, and how many seconds later: ``delay`` doubled each time,
-    ``most`` at most. What a server asks for (``Retry-After``) counts if it is more."""
+    """Number of retries of a model call, and the delay before each.
+
+    ``delay`` is doubled for each retry, up to ``most`` seconds. A longer ``Retry-After`` of the
+    server takes precedence.
+    """
 
     retries: int = 2
     delay: float = 0.5
@@ -79,10 +82,10 @@ def _overflows(error: Exception) -> bool:
 
 
 def _body(error: Exception) -> str:
-    """What the server said, where the client keeps it."""
+    """Return the text of the server's response, if the client keeps it."""
     try:
         return str(getattr(getattr(error, "response", None), "text", ""))[:_LOOKED_AT]
-    except Exception:  # noqa: BLE001 - a stream that nobody has read: clients raise what they like
+    except Exception:  # noqa: BLE001 - clients raise various errors for an unread stream
         return ""
 
 
@@ -96,7 +99,7 @@ def _is_broken(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float | None:
-    """Seconds that the server asks to wait, where it says so in seconds."""
+    """Return the ``Retry-After`` header of the server if it is a number of seconds."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     try:
         return max(0.0, float(headers.get("retry-after")))
@@ -112,7 +115,10 @@ def error_class(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """``ValueError: no such day``: what a model is told of it, and the same in every replay."""
+    """Return the error text for a model, such as ``ValueError: no such day``.
+
+    It is the same in every replay.
+    """
     if isinstance(error, RecordedFailure):
         whole = str(error.fields.get("error_class", ""))
         return error.message.replace(whole, whole.rpartition(".")[2], 1)

@@ -1,4 +1,4 @@
-"""What came of a run."""
+"""Result of a run."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``messages`` is the whole conversation, to go on with. ``usage`` is the sum over all calls,
-    ``last_usage`` that of the last one.
+    """Result of an agent run.
 
-    ``recording`` is what was written (or, in a replay that is not recorded, what was read), and
-    ``content_hash`` its hash: the same for every run that did the same. ``recording_status`` is that
-    of its manifest: ``error`` where it could not be written, or not to its end.
+    ``messages`` is the complete conversation, for use in a further run. ``usage`` is the sum over
+    all calls, and ``last_usage`` is the usage of the last call.
+
+    ``recording`` is the written recording, or the replayed one in a replay that is not recorded.
+    ``content_hash`` is its hash, which is equal for identical runs. ``recording_status`` is the
+    status of its manifest: ``error`` if it could not be written completely.
     """
 
     run_id: str
@@ -78,7 +80,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def aborted(self) -> bool:
-        """Did somebody stop it?"""
+        """True if the run was stopped from outside."""
         return self.status == "aborted"
 
     def check(self) -> AgentResult:

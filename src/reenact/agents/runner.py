@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _runs: WeakKeyDictionary[Session, Counter[str]] = WeakKeyDictionary()
-"""How many runs each lane of a session has begun."""
+"""Number of started runs per lane of a session."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is asked to do, and who listens."""
+    """Input of a run, and its observers."""
 
     plan: Plan
     input: str | Message
@@ -62,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run:
-    """Entered, it has begun; left, it has ended, and :meth:`result` says how."""
+    """One run, as a context manager. :meth:`result` is available after the exit."""
 
     channel: Channel
     teller: Teller
@@ -133,7 +133,7 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        """A lenient replay ends with a result, also where nothing was recorded to go on with."""
+        """End the run. A lenient replay ends with a result even after a divergence."""
         kept = isinstance(error, DivergenceError) and not self._is_strict()
         if error is not None:
             self._ended = self._broken_off(error)
@@ -159,7 +159,7 @@ class Run:
         self._emit("lifecycle", {**said, "usage": usage.to_json(), "stopReason": ended.stop_reason})
 
     def _broken_off(self, error: BaseException) -> Ended:
-        """Somebody stopped us, or something raised that is not the run's to deal with."""
+        """Return the final state after an exception that the loop did not handle."""
         if isinstance(error, DivergenceError):
             why = AgentError(
                 kind="divergence",
@@ -176,7 +176,7 @@ class Run:
         return Ended(status="aborted", stop_reason="aborted")
 
     def _leave(self, *given: Any) -> None:
-        """Close our own session; a recorded run that failed makes a recording that says so."""
+        """Close the run's own session. The recording of a failed run gets the error."""
         assert self._own is not None
         error = self._ended.error
         kind, problem, trace = given
@@ -186,7 +186,10 @@ class Run:
         self._own.__exit__(kind, problem, trace)
 
     def leave_observers(self) -> None:
-        """They have been given everything; who is still busy with it goes on alone."""
+        """Store the statistics of the observers and unsubscribe them.
+
+        Busy observers continue alone.
+        """
         self._observed = self.asked.bus.observed().since(self._seen_before)
         for stop in self._stop:
             stop()
@@ -206,7 +209,7 @@ class Run:
             self._diagnose()
 
     async def drive_async(self, perform: Callable[[Effect], Awaitable[Any]]) -> None:
-        """The same for tasks."""
+        """Async variant of :meth:`drive`."""
         value: Any = None
         error: Exception | None = None
         while (effect := self._next(value, error)) is not None:
@@ -218,7 +221,10 @@ class Run:
             self._diagnose()
 
     def _next(self, value: Any, error: Exception | None) -> Effect | None:
-        """What is to be done next, after this came of the last step; None at the end."""
+        """Pass the result of the last step to the loop.
+
+        Return the next effect, or None at the end.
+        """
         try:
             return self._steps.send(value) if error is None else self._steps.throw(error)
         except StopIteration as stop:
@@ -229,7 +235,7 @@ class Run:
         self.channel.emit(stream, data)
 
     def _warn(self, text: str) -> None:
-        """Observers are told after they were told that the run starts."""
+        """Store a warning. Observers receive it after the start event of the run."""
         self._warnings.append(text)
         if self._begun:
             self._emit_warning(text)
@@ -250,7 +256,7 @@ class Run:
     def _is_strict(self) -> bool:
         return self._session is None or self._session.machine.strict
 
-    # What came of it
+    # Result of the run
 
     def result(self) -> AgentResult:
         """After the end."""
@@ -289,7 +295,7 @@ class Run:
 
 
 def _told(divergence: Divergence) -> Data:
-    """What observers are told of it; the whole is in the result."""
+    """Return the short form for observers. The complete divergence is in the result."""
     said = divergence.to_json()
     names = ("code", "detail", "lane", "eventSeq", "jsonPath", "served", "hint")
     return {name: said[name] for name in names if name in said}
@@ -337,7 +343,7 @@ class _Wishes(msgspec.Struct, kw_only=True):
     grace: float
 
     def asked(self, toolbox: Toolbox) -> Asked:
-        """What the run is asked to do. Raises :class:`UsageError`."""
+        """Check the arguments and build the input of the run. Raises :class:`UsageError`."""
         for model in (self.model, *self.fallbacks):
             if not callable(model):
                 raise UsageError(
@@ -393,19 +399,19 @@ def run_agent(
     replay: ReplayConfig | Mapping[str, Any] | None = None,
     grace: float = 1.0,
 ) -> AgentResult:
-    """Ask ``model`` about ``input`` and call the ``tools`` that it asks for, until it is done.
+    """Call ``model`` with ``input``, and the ``tools`` that it requests, until it is done.
 
-    ``messages`` is the conversation before (``result.messages`` of an earlier run). A model call
-    that fails is tried again as ``backoff`` says, then the ``fallbacks`` are asked; a conversation
-    that is too long is made shorter as ``compaction`` says. What a tool raises, the model is told.
-    Tools of one turn run side by side unless ``parallel`` is false. ``abort`` stops the run before
-    its next step. ``observers`` get every event of the run; it waits for them ``grace`` seconds at
-    most. With ``replay`` the run is recorded or replayed in a session of its own; otherwise it is
-    part of the session that is open, if there is one.
+    ``messages`` is the earlier conversation (``result.messages`` of an earlier run). A failed model
+    call is retried according to ``backoff``, then the ``fallbacks`` are used. A conversation that
+    is too long is shortened according to ``compaction``. The model receives the errors of tools.
+    Tools of one turn run in parallel unless ``parallel`` is false. ``abort`` stops the run before
+    its next step. ``observers`` get every event of the run, which waits for them at most ``grace``
+    seconds. With ``replay`` the run is recorded or replayed in its own session. Otherwise it is
+    part of the open session, if there is one.
 
-    What ends a run without an answer is in ``result.error``, and ``result.check()`` raises it. Raises
-    :class:`UsageError` and its kin for arguments that make no sense, what opening a recording
-    raises, and :class:`DivergenceError` in a strict replay.
+    If a run ends without an answer, ``result.error`` contains the cause and ``result.check()``
+    raises it. Raises :class:`UsageError` and its subclasses for invalid arguments, the errors of
+    opening a recording, and :class:`DivergenceError` in a strict replay.
     """
     wishes = _Wishes(**{name: item for name, item in locals().items() if name != "wishes"})
     toolbox = Toolbox(tools)
@@ -443,9 +449,12 @@ async def run_agent_async(
     replay: ReplayConfig | Mapping[str, Any] | None = None,
     grace: float = 1.0,
 ) -> AgentResult:
-    """The same for tasks: see :func:`run_agent`. Models and tools may be asynchronous; an
-    ``asyncio.Event`` as ``abort`` also cancels what is under way. A run whose task is cancelled
-    has ended as aborted, and the cancellation goes on."""
+    """Async variant of :func:`run_agent`.
+
+    Models and tools can be asynchronous. An ``asyncio.Event`` as ``abort`` also cancels the current
+    step. If the task of a run is cancelled, the run ends as aborted and the cancellation is
+    propagated.
+    """
     wishes = _Wishes(**{name: item for name, item in locals().items() if name != "wishes"})
     import asyncio
 
@@ -462,6 +471,6 @@ async def run_agent_async(
     finally:
         for wait in run.asked.bus.waiting(grace):
             wait()
-            await asyncio.sleep(0)  # others go on meanwhile
+            await asyncio.sleep(0)  # let other tasks run
         run.leave_observers()
     return run.result()

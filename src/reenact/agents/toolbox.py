@@ -1,4 +1,4 @@
-"""The tools of a run: found by name, called with what the model wrote, told back as text."""
+"""Tools of a run: lookup by name, and results as text for the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Toolbox", "told"]
 
 
 _TOLD: Final = (PolicyRefused, RecordedFailure, ToolNotRecorded)
-"""Errors of Reenact that are the result of a tool, and that the model is told like any other."""
+"""Reenact errors that count as the result of a tool. The model receives them like other errors."""
 
 
 class Toolbox:
@@ -40,12 +40,12 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What a model is told about them."""
+        """Descriptions of the tools for the model."""
         return tuple(ToolSpec(**one.definition) for one in self._tools.values())
 
     def find(self, request: ToolRequest) -> Tool[..., Any] | Outcome:
-        """The tool that is asked for; or what the model is told if there is none, or if what it
-        wrote are no arguments."""
+        """Return the requested tool, or an error for the model if the tool or its arguments are
+        invalid."""
         found = self._tools.get(request.name)
         if found is None:
             names = list(self._tools)
@@ -57,7 +57,7 @@ class Toolbox:
 
 
 def told(result: Any) -> str:
-    """What a model is told of ``result``: a text as it is, anything else as JSON."""
+    """Return the text of ``result`` for a model: a string unchanged, other values as JSON."""
     if isinstance(result, str):
         return result
     try:
@@ -67,9 +67,9 @@ def told(result: Any) -> str:
 
 
 def failed(error: Exception) -> Outcome:
-    """What a model is told of a tool that failed.
+    """Return the outcome of a failed tool for the model.
 
-    Raises ``error`` itself where Reenact is misused: that is not the model's business.
+    Raises ``error`` itself if Reenact was misused, because the model cannot correct that.
     """
     if isinstance(error, ReenactError) and not isinstance(error, _TOLD):
         raise error

@@ -36,7 +36,7 @@ _CALLS = {"tool_use": False, "server_tool_use": True, "mcp_tool_use": True}
 
 
 class Told(NamedTuple):
-    """What an answer says, part by part."""
+    """Parts of a reply."""
 
     text: str
     tool_calls: tuple[ToolUse, ...]
@@ -45,7 +45,7 @@ class Told(NamedTuple):
 
 
 def tell(content: Any) -> Told:
-    """What the blocks of a message say; its content may also be a text."""
+    """Read the parts of a message. Its content is a list of blocks or a text."""
     if isinstance(content, str):
         return Told(content, (), (), ())
     blocks = list(mappings(content))
@@ -136,13 +136,13 @@ _IN_PATHS = (
     ("/invoke", "/model/"),
     ("/invoke-with-response-stream", "/model/"),
 )
-"""Where the model is in the path: what stands behind it, and what before."""
+"""Path markers of the model name: the text after it, and the text before it."""
 
 _STREAMING = (":streamRawPredict", "/invoke-with-response-stream")
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has messages and says how long the answer may be, as no other ``/messages`` does."""
+    """Read a request. ``max_tokens`` distinguishes it from requests of other ``/messages`` APIs."""
     if not isinstance(body.get("messages"), list) or "max_tokens" not in body:
         return None
     model = text(body.get("model")) or _model(place, body)
@@ -176,7 +176,7 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 
 def answered(content: Content) -> Answered:
-    """What an answer says."""
+    """Read a reply."""
     if not content.streamed:
         whole = content.only
         return _made(whole, error_in(whole), complete=content.whole)
@@ -236,7 +236,7 @@ class _Gathering:
         self.ended = self.ended or kind == "message_stop"
 
     def _change(self, event: dict[str, Any]) -> None:
-        """Counts that come later are those of the whole message."""
+        """Apply a ``message_delta`` event. Its token counts are totals of the complete message."""
         self._message |= mapped(event.get("delta"))
         later = {
             name: item for name, item in mapped(event.get("usage")).items() if item is not None

@@ -70,7 +70,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 def answered(content: Content) -> Answered:
-    """What an answer says."""
+    """Read a reply."""
     if not content.streamed:
         whole = content.only
         return _made(whole, error_in(whole), complete=content.whole)

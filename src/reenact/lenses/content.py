@@ -27,8 +27,10 @@ _MARKS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 class Part(NamedTuple):
-    """A value of a stream. ``name`` is what the framing calls it, ``failed`` says that it is the
-    framing that tells of an error."""
+    """Value of a stream.
+
+    ``name`` is its name in the framing. ``failed`` marks an error that the framing reports.
+    """
 
     name: str
     value: Any
@@ -36,8 +38,11 @@ class Part(NamedTuple):
 
 
 class Content(NamedTuple):
-    """``streamed`` tells a stream from one value. ``whole``: it does not break off, as far as the
-    framing can tell; ``done``: the mark ``[DONE]`` came."""
+    """Decoded body.
+
+    ``streamed`` distinguishes a stream from a single value. ``whole`` is false if the framing shows
+    that the body is truncated. ``done`` is true if the ``[DONE]`` marker was received.
+    """
 
     parts: list[Part]
     streamed: bool = False
@@ -51,8 +56,10 @@ class Content(NamedTuple):
 
 
 def content_of(content_type: str, body: bytes) -> Content | None:
-    """What is in ``body``, by what it is said to be and by its looks; None for what is neither JSON
-    nor a stream. Takes time in proportion to the size."""
+    """Decode ``body`` by its content type and its first bytes.
+
+    Returns None if it is neither JSON nor a stream. Takes time in proportion to the size.
+    """
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "text/event-stream" and not body[:64].lstrip().startswith((b"{", b"[")):
         return _sent(body)  # errors are plain JSON even where a stream was promised
@@ -151,19 +158,19 @@ _BETWEEN = frozenset(" \t\r\n,")
 
 
 def error_in(value: Any) -> str | None:
-    """The error that ``value`` tells of under ``error``; None if it tells of none."""
+    """Return the error under the key ``error``, or None."""
     found = inside(value, "error")
     return None if not found else _said(found) or "error"
 
 
 def failure(name: str, value: Any) -> str:
-    """An error that the framing of a stream tells of."""
+    """Describe an error that the framing of a stream reports."""
     message = _message(value)
     return f"{name}: {message}" if name and message else name or message or "error"
 
 
 def refused(status: int, content: Content | None) -> str:
-    """What an answer with the status of an error says."""
+    """Describe the error of a response with an error status."""
     value = content.parts[0].value if content is not None and content.parts else None
     return error_in(value) or _said(value) or f"HTTP {status}"
 

@@ -1,8 +1,7 @@
-"""What the model calls of a recording mean: its events, and the turns that they make.
+"""Meaning of the model calls of a recording: its events, and their turns.
 
-Everything here takes the data of events as plain objects and reads what is stored in there; where
-that is not enough (a body that is a secret, a model call that is no HTTP) there is no meaning, and
-None stands for it.
+The functions take the data of events as plain objects. They return None if the stored data is not
+enough, for example for a redacted body or a model call without HTTP.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ codings; ``reenact.boundaries.http.encoding`` does."""
 
 
 class Recorded(Protocol):
-    """What is looked at of an event."""
+    """Attributes that are read from an event."""
 
     @property
     def seq(self) -> int: ...
@@ -40,9 +39,12 @@ class Recorded(Protocol):
 
 
 class Turn(msgspec.Struct, kw_only=True):
-    """One model call. ``seq`` is that of its request; ``end`` that of its response, None where the
-    call did not complete. ``asked`` and ``answered`` are None where no lens can read them; what the
-    events say themselves is there in any case."""
+    """One model call.
+
+    ``seq`` is the number of its request. ``end`` is the number of its response, or None if the call
+    did not complete. ``asked`` and ``answered`` are None if no lens can read them. The other
+    attributes come from the events and are always set.
+    """
 
     seq: int
     lane: str
@@ -104,7 +106,7 @@ def _end(turn: Turn | None, event: Recorded, undo: Undo | None) -> None:
 
 
 def _error(data: Data, answered: Answered | None) -> str | None:
-    """The exception that the call ended with, or what the provider said."""
+    """Return the exception that ended the call, or the error of the provider."""
     failure = mapped(data.get("error"))
     told = ": ".join(
         item for item in (text(failure.get("class")), text(failure.get("message"))) if item
@@ -117,10 +119,10 @@ def _number(value: Any) -> int | None:
 
 
 def read_event(data: Data, *, lens: str = "", undo: Undo | None = None) -> Asked | Answered | None:
-    """The meaning of the data of an ``llm_request`` or an ``llm_response``; None where no lens can
-    read it. Never raises.
+    """Read the data of an ``llm_request`` or an ``llm_response`` event. Never raises.
 
-    ``lens`` is that of the request, which a response does not name itself.
+    Returns None if no lens can read it. ``lens`` is the lens of the request, because a response
+    does not name it.
     """
     request = data.get("request")
     if isinstance(request, dict):

@@ -52,14 +52,15 @@ class Place(NamedTuple):
     path: str
 
     def provider(self, usual: str) -> str:
-        """Whose server this is; ``usual`` where the host tells nothing."""
+        """Return the provider of the host, or ``usual`` for an unknown host."""
         for ending, name in PROVIDERS:
             if self.host == ending or self.host.endswith(f".{ending}"):
                 return name
         return _PORTS.get(self.port, usual)
 
     def part(self, after: str, before: str) -> str:
-        """What stands in the path between the last ``after`` and the last ``before`` behind it."""
+        """Return the part of the path between the last ``after`` and the last ``before`` that
+        follows it."""
         _, found, rest = self.path.rpartition(after)
         return unquote(rest.rpartition(before)[0]) if found else ""
 
@@ -111,4 +112,4 @@ PROVIDERS = (
     ("githubcopilot.com", "github"),
     ("ollama.com", "ollama"),
 )
-"""What a host name ends with, and who that is."""
+"""Providers by the end of the host name."""

@@ -30,8 +30,10 @@ class Frame(NamedTuple):
 
 
 def frames(body: bytes) -> Iterator[Frame]:
-    """The frames of ``body`` up to the first that is cut off or damaged: after that one nobody can
-    tell where the next begins."""
+    """Yield the frames of ``body`` up to the first truncated or damaged one.
+
+    The start of the next frame is unknown after a damaged one.
+    """
     at = 0
     while at + _LEAST <= len(body):
         total, length, check = _PRELUDE.unpack_from(body, at)
@@ -47,7 +49,7 @@ def frames(body: bytes) -> Iterator[Frame]:
 
 
 def _headers(block: bytes) -> dict[str, str]:
-    """Those that are text, as far as they can be read."""
+    """Return the text headers that can be read."""
     found: dict[str, str] = {}
     at = 0
     while at < len(block):

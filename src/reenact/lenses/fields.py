@@ -64,7 +64,7 @@ def without(value: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 
 
 def joined(texts: Iterable[Any], between: str = "") -> str:
-    """Those that are texts and not empty, in one."""
+    """Join the non-empty strings in ``texts``."""
     return between.join(item for item in texts if isinstance(item, str) and item)
 
 
@@ -115,5 +115,5 @@ def shown(value: Any) -> str:
 
 
 def size_of(encoded: Any) -> str:
-    """How long base64 is, for a description."""
+    """Describe the length of a base64 text."""
     return f"{len(encoded)} characters" if isinstance(encoded, str) else "of unknown size"

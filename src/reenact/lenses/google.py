@@ -162,7 +162,8 @@ def _tool_use(part: dict[str, Any]) -> ToolUse:
 
 
 def _reasoning(parts: Iterable[dict[str, Any]]) -> tuple[Reasoning, ...]:
-    """Thoughts, those in pieces one after the other in one; and signatures of what is no call."""
+    """Return the thoughts, each joined from consecutive parts, and the signatures of parts that are
+    not function calls."""
     found: list[Reasoning] = []
     pieces: list[str] = []
     for part in parts:

@@ -1,7 +1,6 @@
-"""What was asked of a model and what it answered, whatever the API.
+"""Requests to models and their replies, independent of the API.
 
-All of it is derived: a recording keeps the bytes, and these values are read from them whenever they
-are wanted.
+All values are derived: a recording stores the bytes, and the values are read from them on demand.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ import msgspec
 __all__ = ["Answered", "Asked", "Choice", "Message", "Reasoning", "ToolOutcome", "ToolUse", "Usage"]
 
 Usage = dict[str, int]
-"""Tokens by name, those that the provider tells: ``input``, ``output``, ``cacheRead``,
-``cacheWrite``, ``reasoning``, ``total``. Whether ``input`` has the cached ones in it is up to the
-provider: with OpenAI and Google it does, with Anthropic and Bedrock it does not."""
+"""Token counts that the provider reports: ``input``, ``output``, ``cacheRead``, ``cacheWrite``,
+``reasoning``, ``total``. ``input`` includes cached tokens for OpenAI and Google, but not for
+Anthropic and Bedrock."""
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model thought, as far as it shows it.
+    """Visible thoughts of a model.
 
-    ``opaque`` is what only the provider can read (a signature, encrypted content), byte for byte:
-    sent back changed, it is refused.
+    ``opaque`` is content that only the provider can read (a signature, encrypted content), byte for
+    byte. The provider refuses it if it is changed.
     """
 
     id: str = ""
@@ -47,7 +46,7 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back, as the model is told it. ``id`` is that of the :class:`ToolUse`."""
+    """Result of a tool, as sent to the model. ``id`` is the id of the :class:`ToolUse`."""
 
     id: str = ""
     name: str = ""
@@ -94,10 +93,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answered(Choice, frozen=True, kw_only=True):
-    """What a model answered: the first choice, and the ``others`` where several were asked for.
+    """Reply of a model: the first choice, and the ``others`` if several were requested.
 
-    ``model`` and ``id`` are empty where the answer does not name them. ``error`` is what the
-    provider said went wrong. ``complete`` is False when the answer breaks off before its end.
+    ``model`` and ``id`` are empty if the reply does not contain them. ``error`` is the error of the
+    provider. ``complete`` is False if the reply is truncated.
     """
 
     model: str = ""

@@ -27,7 +27,7 @@ _LEFT_OUT = frozenset(("model", "stream", "tools", "keep_alive"))
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has a model and messages; it streams unless it says that it does not."""
+    """Read a request. It has a model and messages, and streams unless ``stream`` is false."""
     model = text(body.get("model"))
     if not model or not isinstance(body.get("messages"), list):
         return None
@@ -64,7 +64,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 def answered(content: Content) -> Answered:
-    """Streamed or not, an answer is a row of objects, the last of which says ``done``."""
+    """Read a reply: a sequence of objects, streamed or not, the last of which has ``done``."""
     error = None
     last: dict[str, Any] = {}
     said: list[dict[str, Any]] = []

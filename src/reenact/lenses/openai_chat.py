@@ -217,7 +217,7 @@ def _message(item: dict[str, Any]) -> Message:
 
 
 def answered(content: Content) -> Answered:
-    """What an answer says."""
+    """Read a reply."""
     if content.streamed:
         return _streamed(content)
     whole = content.only
@@ -299,7 +299,10 @@ def _tool_call(item: dict[str, Any]) -> ToolUse:
 
 
 def _reasoning(message: dict[str, Any]) -> tuple[Reasoning, ...]:
-    """Not in OpenAI's own API, but in those of DeepSeek, OpenRouter, Mistral, vLLM …"""
+    """Read the reasoning fields of DeepSeek, OpenRouter, Mistral, vLLM and others.
+
+    OpenAI has none.
+    """
     details = [_detail(item) for item in mappings(message.get("reasoning_details"))]
     if details:
         return tuple(details)

@@ -48,8 +48,11 @@ the field of the part."""
 
 
 class Gathering:
-    """Takes events. The last one has the whole response; what breaks off before it is put together
-    from the items that were ended, and from the pieces of those that were not."""
+    """Response that is assembled from the events of a stream.
+
+    The last event contains the complete response. A truncated stream is assembled from its
+    completed items, and from the pieces of incomplete ones.
+    """
 
     def __init__(self) -> None:
         self.head: dict[str, Any] = {}
@@ -72,7 +75,7 @@ class Gathering:
         return self._items.setdefault(index if type(index) is int else -1, _Item())
 
     def items(self) -> list[Any]:
-        """What the response has, or, where it says nothing of it, what came before."""
+        """Return the output of the response, or the items that were received before it."""
         output = listed(self.head.get("output"))
         return output or [item.whole() for _, item in sorted(self._items.items())]
 
@@ -113,7 +116,7 @@ _TEXTS = ("text", "output_text", "input_text", "summary_text", "reasoning_text",
 
 
 class Told(NamedTuple):
-    """What an answer says, part by part."""
+    """Parts of a reply."""
 
     text: str
     refusal: str | None
@@ -123,7 +126,7 @@ class Told(NamedTuple):
 
 
 def tell(output: Any) -> Told:
-    """What the items of an answer say."""
+    """Read the items of a reply."""
     said: list[str] = []
     refusals: list[str] = []
     attached: list[str] = []
@@ -236,7 +239,7 @@ _QUESTIONS = ("input", "prompt", "previous_response_id", "conversation")
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has a model and something to go on from, or is at OpenAI's own address."""
+    """Read a request. It needs some input, and a model or a stored prompt."""
     if not any(body.get(name) for name in _QUESTIONS):
         return None
     model = text(body.get("model")) or place.part("/deployments/", "/responses")
@@ -266,7 +269,7 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 
 def answered(content: Content) -> Answered:
-    """What an answer says."""
+    """Read a reply."""
     if not content.streamed:
         whole = content.only
         return _made(whole, tell(whole.get("output")), _error(whole), complete=content.whole)
@@ -310,7 +313,7 @@ def _made(head: dict[str, Any], told: Told, error: str | None, *, complete: bool
 
 
 def _stop_reason(response: dict[str, Any]) -> str | None:
-    """The status; of an incomplete response the reason, which says more."""
+    """Return the status, or the more specific reason of an incomplete response."""
     reason = inside(response, "incomplete_details", "reason")
     return text(reason) or text(response.get("status")) or None
 

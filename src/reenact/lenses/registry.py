@@ -1,7 +1,7 @@
-"""All lenses, and the three questions that are asked of them.
+"""Registry of all lenses, with functions to detect and read model traffic.
 
-A lens that cannot make sense of something says None, and the traffic stays what it is without a
-lens: plain network traffic, recorded and replayed all the same.
+A lens returns None for traffic that it cannot read. Such traffic is recorded and replayed as plain
+network traffic.
 """
 
 from __future__ import annotations
@@ -68,8 +68,10 @@ _NAMED = {lens.name: lens for lens in LENSES}
 
 
 def read_request(method: str, url: str, body: Any) -> Asked | None:
-    """What a request with the JSON value ``body`` asks of a model; None for what is no model call.
-    Never raises."""
+    """Read a request with the JSON value ``body``. Never raises.
+
+    Returns None if it is not a model call.
+    """
     if not isinstance(body, dict) or not may_ask(method, url):
         return None
     place = place_of(url)
@@ -86,11 +88,11 @@ def messages(asked: Asked) -> tuple[Message, ...]:
 
 
 def read_response(asked_lens: str, status: int, content_type: str, body: bytes) -> Answered | None:
-    """What was answered to a request that the lens of this name read.
+    """Read the response to a request that the lens ``asked_lens`` read. Never raises.
 
-    ``body`` is decoded: without content codings. A stream that breaks off gives what was there,
-    not ``complete``. None for an unknown lens, and for what is no answer of a model API. Never
-    raises.
+    ``body`` has no content codings. A truncated stream results in a partial reply that is not
+    ``complete``. Returns None for an unknown lens, and for a body that is not a reply of a model
+    API.
     """
     lens = _NAMED.get(asked_lens)
     return None if lens is None else _safely(read_with, lens, status, content_type, body)
@@ -115,5 +117,5 @@ def _safely(
     being recorded may feel."""
     try:
         return read(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - whatever it is, the bytes are kept and replayed without it
+    except Exception:  # noqa: BLE001 - the bytes are recorded and replayed in any case
         return None

@@ -34,22 +34,22 @@ _WITHOUT_ANSWER: dict[str, Data] = {
 
 
 def recording(text: str, *, rules: Rules | None = None) -> MemorySource:
-    """The recording that ``text`` describes, one event per line, in the order of the log.
+    """Return the recording that ``text`` describes, one event per line, in the order of the log.
 
         0    network get {"x": 1}           = "one"     a call and its answer
         0    tool search {"q": "rain"}      inside 0.1  a tool call starts …
         0.1  network get {"x": 1}           = "two"
         0    tool search                    = "found"   … and ends
         0    llm acme/m1 {"messages": []}   = "hi"      starts and ends at once
-        0    clock now                      = 1.5       a draw that is known by its name
+        0    clock now                      = 1.5       a draw with a name
         0    network slow {"x": 2}          at 7        the position, when it is not the next one
         0    network slow {"x": 2}          cancelled   or unfinished: it was never answered
         0    network get {"x": 3}           denied      or budget, refused: by the policy
         0    schedule timer:0                           something else was handed over
         0    run_start {"input": 1}
 
-    Keys are those of ``rules``. Nothing is redacted. Raises :class:`UsageError` for a line that
-    makes no sense.
+    ``rules`` determine the keys. Nothing is redacted. Raises :class:`UsageError` for an invalid
+    line.
     """
     return _Writer(rules or Rules()).write(text)
 

@@ -86,12 +86,12 @@ def memory_session(
     pace: PaceMode = "instant",
     warn: Warn | None = None,
 ) -> MemorySession:
-    """A session without files: it replays ``source``, or records when there is none.
+    """Create a session without files that replays ``source``, or records if it is None.
 
-    The arguments mean what they mean for :func:`reenact.session`, but nothing depends on the
-    surroundings: it is strict unless told otherwise, no file and no variable of the environment is
-    read, and the time stamps are those of a :class:`VirtualClock`. ``source`` can be replayed any
-    number of times. Warnings are collected in ``session.warnings`` unless ``warn`` takes them.
+    The arguments have the meaning that they have for :func:`reenact.session`, but nothing depends
+    on the environment. The session is strict by default. It reads no file and no environment
+    variable. Its timestamps come from a :class:`VirtualClock`. ``source`` can be replayed any
+    number of times. Warnings are collected in ``session.warnings`` unless ``warn`` is given.
     """
     said = {"match": match, "ignore": ignore}
     changes = {name: value for name, value in said.items() if value is not None}

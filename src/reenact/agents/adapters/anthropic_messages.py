@@ -1,4 +1,7 @@
-"""Anthropic's Messages: what the model said goes back block by block, thinking with its signature."""
+"""Adapter for Anthropic's Messages API.
+
+Replies are sent back block by block, with the signatures of their thinking blocks.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class AnthropicMessages(ClientModel):
         return asked
 
     def _sent(self, messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-        """Results of one turn, and what the user says after them, are one message of the user."""
+        """Join the tool results of a turn and the user's next text in one user message."""
         sent: list[dict[str, Any]] = []
         for one in messages:
             role = "assistant" if one.role == "assistant" else "user"

@@ -1,4 +1,4 @@
-"""What all adapters do: ask a client, wait for it or not, read its answer or its stream."""
+"""Common base of the adapters: call a client, sync or async, and read its reply or stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Gathering(ABC):
 
     @abstractmethod
     def add(self, piece: dict[str, Any]) -> Delta | None:
-        """What ``piece``, an event of the stream as plain data, adds for whoever looks on."""
+        """Add ``piece``, an event of the stream as plain data, and return its delta for observers."""
 
     @abstractmethod
     def reply(self) -> ModelReply:
@@ -29,14 +29,14 @@ class Gathering(ABC):
 
 
 class ClientModel(ABC):
-    """A model that is asked through a client, synchronous or asynchronous.
+    """Model that is called through a synchronous or asynchronous client.
 
-    ``params`` go with every call; those of a request go before them.
+    ``params`` are sent with every call. The parameters of a request override them.
     """
 
     dialect: ClassVar[str]
     method: ClassVar[str]
-    """Where the client has the function that is called: ``chat.completions.create``."""
+    """Dotted path of the called function in the client, such as ``chat.completions.create``."""
 
     def __init__(self, client: Any, model: str, *, stream: bool = False, **params: Any) -> None:
         self.model = model
@@ -57,7 +57,7 @@ class ClientModel(ABC):
 
     @abstractmethod
     def asked(self, request: ModelRequest) -> dict[str, Any]:
-        """The arguments that say what ``request`` says."""
+        """Return the client arguments for ``request``."""
 
     def streaming(self) -> dict[str, Any]:
         """The arguments that ask for a stream."""
@@ -122,7 +122,8 @@ def _with_raw(reply: ModelReply, raw: Any) -> ModelReply:
 
 
 def plain_of(answer: Any) -> dict[str, Any]:
-    """What a client's object says, in the names of the wire and without what was not sent."""
+    """Return a client object as plain data, with the field names of the API and without unset
+    fields."""
     if isinstance(answer, dict):
         return answer
     dump = getattr(answer, "model_dump", None)
@@ -136,8 +137,10 @@ def plain_of(answer: Any) -> dict[str, Any]:
 
 
 def arguments_of(written: str) -> dict[str, Any] | None:
-    """The arguments that a model has written; None for what is no JSON object. Nothing written is
-    no arguments."""
+    """Parse the arguments that a model wrote.
+
+    Return None if they are not a JSON object, and an empty dict if the text is blank.
+    """
     if not written.strip():
         return {}
     try:

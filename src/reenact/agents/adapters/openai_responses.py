@@ -1,8 +1,8 @@
-"""OpenAI's Responses: the conversation is a list of items, and those of the model go back as they
-came.
+"""Adapter for OpenAI's Responses API: the conversation is a list of items.
 
-A reasoning item stands before the function call that it led to, and is refused without it; a call
-has two ids, ``call_…``, which its output refers to, and ``fc_…``, its own. Neither is ever touched.
+Items of the model are sent back unchanged. A reasoning item precedes its function call, and the API
+refuses the call without it. A call has two ids: its output refers to ``call_…``, and ``fc_…``
+identifies the item. Neither id is ever changed.
 """
 
 from __future__ import annotations
