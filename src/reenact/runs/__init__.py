@@ -1,1 +1,1 @@
-"""Whole programs under Reenact: ``reenact run``."""
+"""Complete programs under Reenact: ``reenact run`` and ``reenact fork``."""

@@ -36,7 +36,11 @@ _DEAF = {
 
 
 def kind_of(argv: Sequence[str]) -> Kind:
-    """``python`` for an interpreter and for scripts that name one in their first line."""
+    """Return the kind of a command.
+
+    ``python`` is an interpreter, or a script whose first line names one. ``launcher`` is a program
+    in :data:`LAUNCHERS`. Raises :class:`UsageError` for a missing program.
+    """
     if _options(argv) is not None:
         return "python"
     name = os.path.basename(argv[0])
@@ -68,26 +72,31 @@ def _found(word: str) -> Path:
 
 
 def _first_line(place: Path) -> list[str]:
-    """The words of a script's first line, which say what runs it."""
+    """Return the words of a script's ``#!`` line; empty for other files."""
     with open(place, "rb") as file:
         first = file.readline(512)
         if first.rstrip() == b"#!/bin/sh":
-            # pip uses this form for long paths and blanks. The next line is for the shell.
+            # pip uses this form for interpreter paths that are long or contain spaces. The next
+            # line starts the interpreter.
             first = b"#!" + file.readline(512)
     if not first.startswith(b"#!"):
         return []
     try:
         return shlex.split(first[2:].decode("utf-8", "replace"))
-    except ValueError:  # a quote that does not end
+    except ValueError:  # an unclosed quote
         return []
 
 
 def check_command(argv: Sequence[str], *, replays: bool, isolated: bool) -> None:
-    """Refuse what Reenact cannot be in. Raises :class:`UsageError`."""
+    """Raise :class:`UsageError` for a command in which Reenact cannot run.
+
+    This is a missing program, an interpreter with options such as ``-I``, or a replay of a program
+    that does not run Python and is not ``isolated``.
+    """
     _found(argv[0])
     inside = launched_command(argv)
     if inside and not _is_python(inside[0]) and shutil.which(inside[0]) is None:
-        inside = []  # a launcher may know where it is
+        inside = []  # a launcher may find a program that is not on this PATH
     options = _options(inside) if inside else None
     if options is not None:
         _check_options(options)
@@ -108,12 +117,12 @@ def _check_options(options: Sequence[str]) -> None:
 
 
 def _letters(options: Sequence[str]) -> Iterator[str]:
-    """The options of an interpreter that are one letter, up to its program."""
+    """Yield the one-letter options of an interpreter that precede its program."""
     words = iter(options)
     for word in words:
         if not word.startswith("-") or word in ("-", "--"):
             return
-        if word.startswith("--"):  # --check-hash-based-pycs, and its value
+        if word.startswith("--"):  # skip --check-hash-based-pycs and its value
             next(words, None)
             continue
         for at, letter in enumerate(word[1:], 2):
@@ -127,8 +136,10 @@ def _letters(options: Sequence[str]) -> Iterator[str]:
 
 
 def arguments_of(argv: Sequence[str]) -> list[str] | None:
-    """Return the arguments of a Python program without its own name; None if they cannot be
-    determined."""
+    """Return the arguments of a Python program, without the interpreter and the program itself.
+
+    Returns None if they cannot be determined.
+    """
     if not argv:
         return None
     if not _is_python(argv[0]):
@@ -147,19 +158,19 @@ def arguments_of(argv: Sequence[str]) -> list[str] | None:
 
 
 def _last_option(word: str) -> str:
-    """The first letter that takes the rest, or the next word, for itself."""
+    """Return the first option letter in ``word`` that takes a value; empty if there is none."""
     return next((letter for letter in word[1:] if letter in "cmWX"), "") if word[1] != "-" else ""
 
 
 def _is_script(argv: Sequence[str]) -> bool:
     try:
         return kind_of(argv) == "python"
-    except UsageError:  # of another machine
+    except UsageError:  # recorded on a machine that has this program
         return False
 
 
 _PLAIN = frozenset("env nice ionice nohup time timeout setsid stdbuf taskset chrt xvfb-run".split())
-"""They start the program that is written behind their options."""
+"""Launchers whose arguments contain the command to start, after the options."""
 
 LAUNCHERS = _PLAIN | frozenset(
     "uv poetry pdm hatch pipenv pipx rye pixi conda mamba micromamba tox nox coverage".split()
@@ -178,8 +189,10 @@ def name_of(argv: Sequence[str]) -> str:
 
 
 def launched_command(argv: Sequence[str]) -> list[str]:
-    """The command that ``argv`` comes to, behind launchers that start what is written there; empty
-    where that cannot be seen."""
+    """Return the command that ``argv`` starts through launchers such as ``env`` and ``nice``.
+
+    Without a launcher this is ``argv``. The result is empty if the command cannot be determined.
+    """
     words = list(argv)
     while name_of(words) in _PLAIN:
         words = words[_next(words) :]
@@ -187,8 +200,10 @@ def launched_command(argv: Sequence[str]) -> list[str]:
 
 
 def _next(words: Sequence[str]) -> int:
-    """Return the index of the command that the launcher ``words[0]`` starts, or the length of
-    ``words``."""
+    """Return the index of the command that the launcher ``words[0]`` starts.
+
+    Without a command, this is the length of ``words``.
+    """
     if name_of(words) == "env":
         seen = _Env.read(words[1:])
         return len(words) if seen is None else 1 + seen.end
@@ -202,8 +217,11 @@ def _is_program(word: str) -> bool:
 def inject_through_env(
     argv: Sequence[str], path: str, inject: Callable[[dict[str, str]], dict[str, str]]
 ) -> list[str]:
-    """``argv`` with what ``inject`` puts into an environment, where it goes through ``env``, which
-    may take it out. ``path`` is the ``PYTHONPATH`` that ``env`` finds."""
+    """Add the variables of ``inject`` to the assignments of ``env``, if ``argv`` runs ``env``.
+
+    ``env`` can remove these variables from the environment. ``path`` is the ``PYTHONPATH`` that
+    ``env`` inherits. ``inject`` gets and returns variables.
+    """
     words, at = list(argv), 0
     while name_of(words[at:]) in _PLAIN - {"env"}:
         at += _next(words[at:])
@@ -217,7 +235,7 @@ def inject_through_env(
 
 
 class _Env:
-    """Parsed arguments of ``env``. ``end`` is the index of the command."""
+    """Parsed arguments of ``env``. ``end`` is the index of the command in these arguments."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -259,7 +277,7 @@ class _Env:
 
 
 def encode_argv(words: Iterable[str]) -> list[str | bytes]:
-    """Encode a command line for an event: strings, or bytes for words that are not valid text."""
+    """Encode a command line for an event. Words that are not valid UTF-8 become bytes."""
     return [_dumped(os.fsencode(word)) for word in words]
 
 

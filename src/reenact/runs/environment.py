@@ -1,7 +1,7 @@
 """Environment that influences the output of a program: hash seed, time zone, locale, terminal.
 
-A recording contains these values, and a replay starts the program with them, so that the output is
-the same on a different machine. A recording sets only the hash seed.
+A recording contains these values, and a replay starts the program with them. So the output is the
+same on a different machine. A new recording changes only the hash seed of the program.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ HASH_SEED = "PYTHONHASHSEED"
 
 
 def new_hash_seed() -> str:
-    """A hash seed: a replay starts Python with the same one."""
+    """Return a random value for ``PYTHONHASHSEED``."""
     return str(int.from_bytes(entropy(4), "big"))
 
 
 def is_hash_seed(text: object) -> bool:
-    """Does Python start with it?"""
+    """Return True if Python accepts ``text`` as ``PYTHONHASHSEED``."""
     if not isinstance(text, str):
         return False
     return text == "random" or (text.isascii() and text.isdecimal() and int(text) < 2**32)
@@ -56,22 +56,28 @@ _LARGEST = 1 << 20
 class Zone(msgspec.Struct, frozen=True, omit_defaults=True):
     """Time zone of a program.
 
-    ``name`` is a value of ``TZ``. ``rule`` is the equivalent POSIX rule, which needs no file
-    and has no history.
+    ``name`` is a value of ``TZ``. ``rule`` is the current POSIX rule of the zone. A rule needs no
+    zone file and has no history.
     """
 
     name: str
     rule: str = ""
 
     def variable(self, environ: Mapping[str, str]) -> str:
-        """Return the value of ``TZ`` for a program on this machine."""
+        """Return the value of ``TZ`` for a program on this machine.
+
+        This is the rule if the zone file is missing here.
+        """
         if self.rule and not (_folder(environ) / self.name.removeprefix(":")).is_file():
             return self.rule
         return self.name
 
 
 def find_zone(environ: Mapping[str, str], link: Path = _LINK, named: Path = _NAMED) -> Zone:
-    """Return the time zone of a program with this environment; by default the zone of the machine."""
+    """Return the time zone of a program with this environment.
+
+    Without ``TZ`` it is the zone of the machine, or UTC if that cannot be determined.
+    """
     said = environ.get(ZONE)
     if said is not None:
         return Zone(said, _rule(_folder(environ) / said.removeprefix(":")) if said else "")
@@ -84,7 +90,7 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 def _linked(link: Path) -> str:
-    """``Europe/Berlin``, when the file of the machine's zone is a link to that one."""
+    """Return the zone, such as ``Europe/Berlin``, whose file ``link`` points to."""
     try:
         parts = Path(os.readlink(link)).parts
     except OSError:
@@ -102,8 +108,10 @@ def _written(named: Path) -> str:
 
 
 def _rule(file: Path) -> str:
-    """Return the POSIX rule in the last line of a zone file, which applies after the last listed
-    change."""
+    """Return the POSIX rule in the last line of a zone file; empty if there is none.
+
+    The rule applies after the last change that the file lists.
+    """
     try:
         with open(file, "rb") as opened:
             data = opened.read(_LARGEST)
@@ -136,37 +144,40 @@ _SIZE = ("COLUMNS", "LINES")
 _SCREEN = ("COLORTERM", "FORCE_COLOR", "NO_COLOR", "TERM")
 
 TEXT = (*_LOCALE, *_PYTHON, *_SIZE, *_SCREEN)
-"""The variables that are recorded, and given to the replayed program; besides ``TZ``."""
+"""Variables that are recorded, and restored in a replay, in addition to ``TZ``."""
 
 _USUAL = (80, 24)
-"""Default size of programs that run without a terminal."""
+"""Columns and lines that programs assume without a terminal."""
 
 Changes = dict[str, str | None]
-"""Variables of an environment; None takes one out."""
+"""Changes to environment variables. None removes a variable."""
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Environment of one run.
 
-    ``text`` contains the variables that are set. ``terminal`` has the columns and lines of the
-    program's terminal, if it has one.
+    ``text`` contains the variables of :data:`TEXT` that are set. ``terminal`` has the columns and
+    lines of the terminal of standard output, if it is one.
     """
 
     hash_seed: str | None = None
     seed: int | None = None
-    """Seed of the values for libraries that use randomness while they are imported."""
+    """Seed of random values that are derived and not recorded.
+
+    Such values are those that libraries request while they are imported.
+    """
     text: dict[str, str] | None = None
     zone: Zone | None = None
     terminal: tuple[int, int] | None = None
 
     def seed_only(self) -> Environment:
-        """Without what a net tape does not hold: under it a program runs where it runs."""
+        """Return an environment with the hash seed only, because a net tape stores nothing else."""
         return Environment(hash_seed=self.hash_seed)
 
     def data(self) -> Data:
         """Return the fields of ``run_start``.
 
-        Seeds are volatile, because every recording has new ones.
+        Seeds are marked as volatile, because every recording has new ones.
         """
         found: Data = msgspec.to_builtins(self)
         said = {name: value for name, value in found.items() if value is not None}
@@ -174,7 +185,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return {**said, "volatile": seeds} if seeds else said
 
     def changes(self, environ: Mapping[str, str]) -> Changes:
-        """Return the changes that a replay makes to ``environ``. Missing values change nothing."""
+        """Return the changes that a replay makes to ``environ``.
+
+        Parts that were not recorded change nothing. Recorded text removes the variables that were
+        not set.
+        """
         changes: Changes = {}
         if self.hash_seed is not None:
             changes[HASH_SEED] = self.hash_seed
@@ -186,7 +201,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return changes
 
     def _size(self, text: Mapping[str, str]) -> Changes:
-        """Return the size of the recorded terminal if the current one has a different size."""
+        """Return the size of the recorded terminal, or the default size, as ``COLUMNS`` and
+        ``LINES``.
+
+        Returns nothing if the recording sets one of them, or if the current terminal has this size.
+        """
         if any(name in text for name in _SIZE) or self.terminal == _terminal():
             return {}
         return dict(zip(_SIZE, map(str, self.terminal or _USUAL), strict=True))
@@ -196,7 +215,7 @@ build_decoders(Environment)
 
 
 def current_environment(environ: Mapping[str, str]) -> Environment:
-    """Return the environment of a program that starts now."""
+    """Return the environment of a program that starts now, with a new hash seed if none is set."""
     given = environ.get(HASH_SEED)
     return Environment(
         hash_seed=given if is_hash_seed(given) and given != "random" else new_hash_seed(),
@@ -208,13 +227,13 @@ def current_environment(environ: Mapping[str, str]) -> Environment:
 
 
 def recorded_environment(source: Iterable[Event]) -> Environment:
-    """Return the recorded environment of the program."""
+    """Return the recorded environment of the program; empty if it is missing or invalid."""
     start = next((event for event in source if event.type == "run_start"), None)
     if start is None:
         return Environment()
     try:
         found = msgspec.convert(start.data, Environment)
-    except msgspec.ValidationError:  # an edited one, or of a later version
+    except msgspec.ValidationError:  # edited, or written by a later version
         found = Environment()
     seed = start.data.get("hashSeed")
     return msgspec.structs.replace(found, hash_seed=seed if is_hash_seed(seed) else None)

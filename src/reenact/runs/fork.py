@@ -56,8 +56,10 @@ _DIVERGED, _NOBODY = 1, 2
 
 
 class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``path`` is the recording that is forked, ``into`` the new one; None for a place of our
-    choosing."""
+    """Options of ``reenact fork``.
+
+    ``path`` is the recording to fork. ``into`` is the new recording; None selects a default path.
+    """
 
     command: tuple[str, ...]
     path: Path
@@ -71,7 +73,10 @@ class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fork(options: ForkOptions) -> int:
-    """Fork a run. Returns the exit code; raises :class:`ReenactError` before the program starts."""
+    """Fork a run and return the exit code.
+
+    Raises :class:`ReenactError` for a problem found before the program starts.
+    """
     if not options.command:
         raise UsageError("there is no program to run", hint="reenact fork RUN [OPTIONS] -- CMD …")
     check_command(options.command, replays=True, isolated=False)
@@ -80,7 +85,7 @@ def fork(options: ForkOptions) -> int:
 
 
 def _is_net(source: Iterable[Event]) -> bool:
-    """Does a tape hold nothing but what went over the network? Then its fork does not, either."""
+    """Return True if a recording contains only network traffic. Its fork then records only that."""
     return all(
         event.type in ("run_start", "run_end")
         or (event.type == "nondeterministic" and event.data.get("source") in _NET)
@@ -89,7 +94,7 @@ def _is_net(source: Iterable[Event]) -> bool:
 
 
 class ForkRun:
-    """See :class:`reenact.runs.runner.RunKind`."""
+    """Run that forks a recording: a :class:`reenact.runs.runner.RunKind`."""
 
     def __init__(self, options: ForkOptions, root: Path) -> None:
         check_report_path(options.report)
@@ -125,7 +130,10 @@ class ForkRun:
 
     @property
     def _folder(self) -> Path:
-        """The capture that is written; a tape is made of it at the end."""
+        """Return the capture directory to write.
+
+        If the fork is a tape, it is created from it at the end.
+        """
         is_tape = self._place.suffix == ".jsonl"
         return self._place.with_name(f"{self._place.name}.capture") if is_tape else self._place
 
@@ -148,7 +156,10 @@ class ForkRun:
         )
 
     def plan(self) -> Plan:
-        """Start the new recording. Everything that can be refused is refused here."""
+        """Start the new recording and return the plan for the processes.
+
+        Raises errors before the program starts.
+        """
         parts = self._parts = open_resources(self._settings)
         assert parts.fork_plan is not None
         print_message(f"reenact: fork at {parts.fork_plan.point.line()}")
@@ -174,18 +185,22 @@ class ForkRun:
         self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
-        """Leave no recording behind, if one was started."""
+        """Discard the new recording, if it was started."""
         if self._parts is not None:
             self._parts.give_up()
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """Return the processes to end after a divergence before the fork point."""
+        """Return the processes to end after a divergence, or after a failure to read the
+        recording.
+
+        Returns None as long as there is neither.
+        """
         return processes_to_end(folder)
 
     # The end
 
     def conclude(self, folder: Path, code: int) -> int:
-        """Close the recording, say what it holds, and return the exit code."""
+        """Close the recording, print a summary, and return the exit code."""
         told = read_process_reports(folder)
         failed = self._failure(told, code)
         if failed is not None:
@@ -206,7 +221,7 @@ class ForkRun:
         return code
 
     def _failure(self, told: Sequence[ProcessReport], code: int) -> int | None:
-        """Return the exit code if no fork was created."""
+        """Print why the run was not forked and return the exit code; None if it was forked."""
         if not told:
             print_error(
                 "no Python process took part, so nothing was re-enacted and nothing forked",
@@ -241,7 +256,10 @@ class ForkRun:
         )
 
     def _left_before(self) -> bool:
-        """Report recorded calls before the fork point that the program did not make."""
+        """Print the recorded calls before the fork point that the program did not make.
+
+        Returns True if there are any.
+        """
         assert self._ledger is not None
         assert self._parts is not None
         assert self._parts.fork_plan is not None

@@ -1,8 +1,7 @@
 """Import of the libraries that Reenact is based on, without their rarely used dependencies.
 
-These libraries import modules of which they seldom use a function. Loading those modules takes
-longer than loading Reenact. Placeholders replace them during the import. A placeholder loads its
-module on first use.
+These libraries import modules that they seldom use. Loading those modules takes longer than loading
+Reenact. Placeholders replace them during the import. A placeholder loads its module on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +22,10 @@ LIBRARIES = ("msgspec", "orjson", "pathlib")
 
 
 def load_lazily(*libraries: str) -> None:
-    """Load them. For a process in which nothing else runs yet."""
+    """Import ``libraries`` with placeholders for their rarely used dependencies.
+
+    Call it in a process in which no other code runs yet.
+    """
     placed = [_StandIn(name, known) for name, known in _INSTEAD.items() if name not in sys.modules]
     sys.modules.update((one.__name__, one) for one in placed)
     try:
@@ -35,7 +37,7 @@ def load_lazily(*libraries: str) -> None:
 
 
 class _StandIn(ModuleType):
-    """For the module ``name``; ``known`` is what it can tell without loading it."""
+    """Placeholder for the module ``name``. ``known`` has the attributes that need no loading."""
 
     def __init__(self, name: str, known: dict[str, Any]) -> None:
         super().__init__(name)
@@ -48,7 +50,7 @@ class _StandIn(ModuleType):
         return getattr(import_module(_ALSO_IN.get(self.__name__, self.__name__)), name)
 
     def leave(self) -> None:
-        """Let the next one who imports it get the module itself."""
+        """Remove the placeholder from ``sys.modules``, so that the next import loads the module."""
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
 
@@ -60,8 +62,8 @@ def _type_hints(*args: Any, **kwargs: Any) -> dict[str, Any]:
     return found
 
 
-_INSTEAD: dict[str, dict[str, Any]] = {  # what each can tell without being loaded
-    "gettext": {  # what we say ourselves is not translated, either
+_INSTEAD: dict[str, dict[str, Any]] = {  # attributes that do not load the module
+    "gettext": {  # messages of Reenact are not translated either
         "gettext": lambda text: text,
         "ngettext": lambda one, many, count: one if count == 1 else many,
     },
@@ -73,4 +75,4 @@ _INSTEAD: dict[str, dict[str, Any]] = {  # what each can tell without being load
     "typing_extensions": {"get_type_hints": _type_hints},
 }
 _ALSO_IN = {"typing_extensions": "typing"}
-"""Modules that have provided the same names since Python 3.11."""
+"""Standard modules that have the used names of another module, since Python 3.11."""

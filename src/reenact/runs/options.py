@@ -1,4 +1,4 @@
-"""Options of a run."""
+"""Options of ``reenact run``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ LAST = "last"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """``path`` is the recording; None for a capture at a place of our choosing."""
+    """Options of one run.
+
+    ``path`` is the recording; None selects a new capture at a default path.
+    """
 
     command: tuple[str, ...]
     job: Job = "record"
     path: Path | None = None
     net: bool = False
-    """Only HTTP and websockets, on a tape."""
+    """True for HTTP and websockets only, on a tape."""
     mode: SessionMode | None = None
     policy: str | None = None
     strict: bool | None = None
@@ -81,7 +84,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_run(root: Path) -> Path:
-    """The capture that was made last. Raises :class:`RecordingMissing`."""
+    """Return the newest capture of the project.
+
+    Raises :class:`RecordingMissing` if there is none.
+    """
     folder = runs_folder(root)
     found = sorted(place for place in folder.glob("*") if place.is_dir()) if folder.is_dir() else []
     if not found:

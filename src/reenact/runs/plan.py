@@ -1,7 +1,8 @@
 """Files that ``reenact run`` shares with the processes of the program.
 
-The environment variable ``REENACT_RUN`` contains their folder. It holds the plan, the lanes that
-processes have claimed, the ledger of a replay, and one report per process.
+The environment variable ``REENACT_RUN`` contains their folder. The folder contains the plan, the
+lanes that processes have claimed, the ledger of a replay, and one report per process. It also
+contains the version and the import paths of Reenact.
 """
 
 from __future__ import annotations
@@ -37,29 +38,35 @@ __all__ = [
 ]
 
 RUN = "REENACT_RUN"
-"""The folder of the run."""
+"""Variable with the folder of the run."""
 
 LANE = "REENACT_LANE"
-"""The lane that the process was started in; a process that was started by a stranger has none."""
+"""Variable with the lane of the process.
+
+It is missing if a program without Reenact, such as a shell, started the process.
+"""
 
 INJECT = str(Path(__file__).with_name("inject"))
-"""The folder that makes every Python on whose path it is start Reenact."""
+"""Folder of the start hook. Python processes with this folder on their path start Reenact."""
 
 MODULES = "modules"
-"""A folder of a run that only lists imported modules (``--explain-boundaries``)."""
+"""Folder for lists of imported modules. It exists only for ``--explain-boundaries``."""
 
 Match = Literal["lane", "transcript", "lookup"]
 
 _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
 _PLACES = ("path", "root", "into")
-"""Paths are encoded as bytes, because the processes use the recorded locale and not that of the
-command."""
+"""Fields that contain paths.
+
+They are encoded as bytes, because the processes use the recorded locale and not that of the
+command.
+"""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Plan for the processes of a run.
 
-    ``path`` is the recording that they read, or the capture that they join.
+    ``path`` is the recording that they replay or extend, or the capture that they join.
     """
 
     mode: SessionMode
@@ -76,17 +83,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     append: bool = False
     seal: bool = True
     boundaries: tuple[str, ...] = ()
-    """Modules of the user's own that cover further libraries."""
+    """Modules of the user that cover further libraries."""
     verbose: bool = False
     seed: int | None = None
-    """See :class:`reenact.runs.environment.Environment`."""
+    """Seed of :class:`reenact.runs.environment.Environment`."""
     fork: At | None = None
     """Fork point. ``into`` is the capture that processes join after it."""
     into: str | None = None
 
 
 class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Report of one process, written after each problem and at its end."""
+    """Report of one process, written at its start, after each problem, and at its end."""
 
     pid: int
     lane: str
@@ -97,7 +104,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     texts: list[str] = []
     """Rendered divergences."""
     problem: dict[str, Any] | None = None
-    """A recording that could not be read."""
+    """Error of a recording that could not be read."""
     approximate: str = ""
     update: dict[str, Any] | None = None
     """Counts of unchanged, changed, added and dropped calls of an update."""
@@ -105,7 +112,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Make the folder ready for the processes of a run."""
+    """Write the plan and create the folders for claims and reports."""
     for name in (_CLAIMS, _REPORTS):
         (folder / name).mkdir()
     said = msgspec.to_builtins(plan)
@@ -116,7 +123,11 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Raises :class:`UsageError` when the run is over, or another version of Reenact made it."""
+    """Read the plan of a run.
+
+    Raises :class:`UsageError` if the run has ended or a different version of Reenact wrote the
+    plan.
+    """
     try:
         said = msgspec.json.decode((folder / _PLAN).read_bytes())
         for name in _PLACES:
@@ -139,10 +150,10 @@ def with_injection(environ: dict[str, str], folder: str) -> dict[str, str]:
 
 
 def claim_lane(folder: Path, wish: str | None) -> str:
-    """A lane that no other process of the run has: the one it was started in, if it is free.
+    """Claim a lane that no other process of the run has.
 
-    Processes that were started by a stranger (a shell, a build tool) get ``0``, ``1``, … in their
-    order.
+    ``wish`` is the lane in which the process was started. If it is taken, the process gets a lane
+    below it. Processes without a wish get ``0``, ``1``, … in the order of their start.
     """
     for name in _names(wish):
         with contextlib.suppress(FileExistsError):
@@ -159,7 +170,7 @@ def _names(wish: str | None) -> Iterator[str]:
 
 
 def write_process_report(folder: Path, told: ProcessReport) -> None:
-    """Write the report of this process, in place of an earlier one. Any thread may."""
+    """Write the report of this process and replace an earlier one. Thread-safe."""
     place = folder / _REPORTS / f"{told.lane}-{told.pid}.json"
     beside = place.with_name(f"{place.name}.{get_ident()}.new")
     beside.write_bytes(msgspec.json.encode(told))
@@ -167,7 +178,7 @@ def write_process_report(folder: Path, told: ProcessReport) -> None:
 
 
 def read_process_reports(folder: Path) -> list[ProcessReport]:
-    """The reports of all processes, by lane. One that is torn is not there."""
+    """Return the reports of all processes, sorted by lane. Unreadable reports are skipped."""
     found: list[ProcessReport] = []
     for place in sorted((folder / _REPORTS).glob("*.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):

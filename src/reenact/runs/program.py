@@ -1,4 +1,4 @@
-"""Inside a process of a program that runs under ``reenact run``."""
+"""Reenact's part inside a process of a program that runs under ``reenact run``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ __all__ = [
 
 
 def start() -> None:
-    """Begin, in a Python that has just been started below ``reenact run``."""
+    """Start Reenact in a Python process below ``reenact run``."""
     folder = Path(os.environ[RUN])
     if (folder / MODULES).is_dir():
         list_modules_at_exit(folder)
@@ -61,7 +61,7 @@ def start() -> None:
     plan = read_plan(folder)
     wish = os.environ.pop(LANE, None)
     if is_multiprocessing(sys.orig_argv):
-        # Its lane comes with its work.
+        # The preparation data of multiprocessing contains its lane.
         PatchSet(lambda: [joining_patch(partial(_begin, folder, plan))]).acquire()
     else:
         _begin(folder, plan, wish)
@@ -91,7 +91,7 @@ def _import_boundary(module: str) -> None:
 
 
 class _Program:
-    """One process: its session, and what it reports."""
+    """Session of one process, and its report."""
 
     def __init__(self, folder: Path, plan: Plan, lane: str, pool: str | None) -> None:
         self._folder = folder
@@ -107,7 +107,7 @@ class _Program:
             _say_what_is_covered()
         self._session.__enter__()
         if self._session.writes:
-            self._session.redacts(b"")  # getting ready for that must not be a part of a call
+            self._session.redacts(b"")  # prepare redaction now, and not inside a call
         exiting = Patch(os, "_exit", self._telling)
         PatchSet(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)
@@ -115,13 +115,16 @@ class _Program:
         self._tell(ended=False)
 
     def _told(self, error: BaseException) -> None:
-        """At once: the program may hide it, or be gone the next moment."""
+        """Report an error immediately, because the program may hide it or end."""
         if isinstance(error, RecordingError):
             self._problem = self._problem or error
         self._tell(ended=False)
 
     def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """``os._exit``, also of forked children: nothing else of ours runs at such an end."""
+        """Wrap ``os._exit``, because exit handlers do not run there.
+
+        Also applies to forked children.
+        """
 
         def _exit(*args: Any, **kwargs: Any) -> Any:
             if self._session.is_active and self._plan.owner:
@@ -150,7 +153,7 @@ class _Program:
         try:
             self._session.__exit__(None if error is None else type(error), error, None)
         except DivergenceError:
-            pass  # it is in the report
+            pass  # the report contains it
         self._tell(ended=True)
 
     def _tell(self, *, ended: bool) -> None:
@@ -183,7 +186,7 @@ class _Program:
 
 
 def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
-    """The recording that all processes write to, if there is one."""
+    """Return the resources for the recording that all processes write; None without one."""
     if plan.fork is not None:
         from reenact.engine.recording.sinks import join_fork
 
@@ -251,8 +254,7 @@ _FORKSERVER = "ignore"
 
 
 def child_patches(folder: str) -> list[DeferredPatch]:
-    """The patches that tell children of this process, which is one of the run of ``folder``, who
-    they are."""
+    """Let child processes join the run of ``folder`` and return the patches for multiprocessing."""
     inject_with(lambda environ, lane: {**with_injection(dict(environ), folder), LANE: lane})
     return [
         DeferredPatch(
@@ -267,7 +269,7 @@ def child_patches(folder: str) -> list[DeferredPatch]:
 def _running(original: Callable[..., int]) -> Callable[..., int]:
     """Print only the location of a divergence in a process of multiprocessing.
 
-    The parent reports the divergence itself once, at the end of the run.
+    The process then ends with code 1. ``reenact run`` prints the divergence itself at the end.
     """
 
     @wraps(original)
@@ -310,12 +312,12 @@ def _preparing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_multiprocessing(argv: Sequence[str]) -> bool:
-    """Is this a process that multiprocessing has started, and not forked?"""
+    """Return True if multiprocessing has started this interpreter, instead of forking a process."""
     return any("from multiprocessing." in word for word in argv)
 
 
 def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPatch:
-    """``begin(lane, pool)`` as soon as this process learns from its parent what it is to do."""
+    """Return a patch that calls ``begin(lane, pool)`` when the process gets preparation data."""
 
     def preparing(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
@@ -329,7 +331,10 @@ def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPa
 
 
 def print_location(trace: TracebackType | None) -> None:
-    """Print the traceback without the frames of libraries."""
+    """Print the traceback of a divergence without the frames of libraries.
+
+    If there are no other frames, all are printed.
+    """
     import traceback
 
     whole = traceback.extract_tb(trace)
@@ -351,7 +356,7 @@ def _is_librarys(file: str) -> bool:
 
 
 def list_modules_at_exit(folder: Path) -> None:
-    """In a process of such a run: when it ends, say what it has imported."""
+    """Write the names and files of the imported modules to ``folder`` when this process ends."""
     atexit.register(_write, folder / MODULES / f"{os.getpid()}.json")
 
 

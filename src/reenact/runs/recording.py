@@ -1,8 +1,9 @@
 """Recording of a run.
 
-The parent process creates and closes the recording, so it is closed however the program ends. The
+The parent process creates and closes a new recording, so it is closed however the program ends. The
 processes of the program join it. A tape is first written as a capture next to it, because several
-processes can write to a capture. Only the first process can append to an existing recording.
+processes can write to a capture. Only the first process can add to an existing recording, and it
+opens the recording itself.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _WAYS_OUT = "choose another place, or say --overwrite, --append or --mode record
 
 
 class RecordRun:
-    """See :class:`reenact.runs.runner.RunKind`."""
+    """Run that records: a :class:`reenact.runs.runner.RunKind`."""
 
     def __init__(self, options: Options, root: Path) -> None:
         check_report_path(options.report)
@@ -63,7 +64,7 @@ class RecordRun:
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: SessionResources | None = None
         self._stage: Path | None = None
-        """The copy that is updated: whether the program fails is known when it has ended."""
+        """Copy to update. It replaces the recording only if the program succeeds."""
         self._surroundings = current_environment(os.environ)
         if options.net:
             self._surroundings = self._surroundings.seed_only()
@@ -73,7 +74,10 @@ class RecordRun:
             self.environ |= self._surroundings.changes(os.environ)
 
     def plan(self) -> Plan:
-        """Start the recording. Everything that can be refused is refused here."""
+        """Start the recording and return the plan for the processes.
+
+        Raises errors before the program starts.
+        """
         settings = self._settings()
         if self._owned:
             if self._mode == "update":
@@ -92,10 +96,10 @@ class RecordRun:
         return self._plan(settings, self._sink.folder, tape=False)
 
     def begin(self, folder: Path) -> None:
-        """Nothing is shared but the recording."""
+        """Do nothing, because the processes share only the recording."""
 
     def give_up(self) -> None:
-        """Leave no recording behind, if one was started."""
+        """Discard a new recording, or the copy of an update, if one was started."""
         if self._stage is not None:
             from reenact.store.rewrite import drop_stage
 
@@ -153,11 +157,11 @@ class RecordRun:
     # The end
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """A program that is recorded may take as long as it likes."""
+        """Return None, because a recorded program is never ended early."""
         return None
 
     def conclude(self, folder: Path, code: int) -> int:
-        """Close the recording, say what it holds, and return the exit code."""
+        """Close the recording, print a summary, and return the exit code."""
         told = read_process_reports(folder)
         if not told:
             print_message(
@@ -175,7 +179,7 @@ class RecordRun:
         return code
 
     def _close(self, told: list[ProcessReport], code: int) -> bool:
-        """Is there a recording of this run now?"""
+        """Close the recording and return False if it was discarded."""
         if self._owned:
             killed = bool(told) and not any(one.ended for one in told)
             if killed:
@@ -195,7 +199,7 @@ class RecordRun:
             return False
         status = "ok" if code == 0 else "error"
         self._note("run_end", {"status": status, "exitCode": code})
-        # A program that failed has been recorded as well as any other.
+        # The recording of a failed program is complete, too.
         self._sink.finalize("ok")
         if self._options.net:
             self._to_tape()
@@ -235,12 +239,12 @@ class RecordRun:
 
 
 def _beside(tape: Path) -> Path:
-    """The capture that a tape is made of."""
+    """Return the path of the capture from which ``tape`` is created."""
     return tape.with_name(f"{tape.name}.capture")
 
 
 def _is_recorded(place: Path) -> bool:
-    """Return True if there is a recording to append to, including an unfinished one."""
+    """Return True if there is a recording to add to, including an unfinished one."""
     try:
         if place.is_dir():
             return any(place.iterdir())

@@ -1,4 +1,7 @@
-"""Replay of a run. The parent process compares, so that no program can hide a divergence."""
+"""Replay of a run.
+
+The parent process evaluates the reports of all processes, so that no program can hide a divergence.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ _DIVERGED, _NOBODY = 1, 2
 
 
 class ReplayRun:
-    """See :class:`reenact.runs.runner.RunKind`."""
+    """Run that replays: a :class:`reenact.runs.runner.RunKind`."""
 
     def __init__(self, options: Options, root: Path) -> None:
         check_report_path(options.report)
@@ -91,7 +94,8 @@ class ReplayRun:
 
     @property
     def _match(self) -> Match | None:
-        """A tape of Boruna has one order for all threads and tasks."""
+        """Return ``transcript`` for a tape of Boruna, which has one order for all threads and
+        tasks."""
         return None if self._foreign is None else "transcript"
 
     def plan(self) -> Plan:
@@ -117,16 +121,16 @@ class ReplayRun:
         self._ledger = UsageLedger.make(folder, self._events)
 
     def give_up(self) -> None:
-        """A replay leaves nothing behind."""
+        """Delete the converted copy of a foreign tape."""
         if self._foreign is not None:
             self._foreign.close()
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """Return the processes to end after the first divergence of a strict replay."""
+        """Return the processes to end after the first divergence or problem of a strict replay."""
         return processes_to_end(folder) if self._settings.strict else None
 
     def conclude(self, folder: Path, code: int) -> int:
-        """Say what differed, and return the exit code."""
+        """Print the differences and a summary, and return the exit code."""
         try:
             return self._conclude(folder, code)
         finally:
@@ -159,7 +163,10 @@ class ReplayRun:
 
     def _keep(self, summary: Summary) -> bool:
         """Store the report of a diverged replay for ``reenact explain``, or delete the previous
-        one."""
+        one.
+
+        Returns True if a report was stored.
+        """
         if self._foreign is not None:
             return False  # the copy that was replayed is about to be deleted
         if summary.divergences:
@@ -177,7 +184,7 @@ class ReplayRun:
         return found.to_json()
 
     def _say_differences(self, told: list[ProcessReport], left: UnusedCalls) -> bool:
-        """Does the run count as diverged?"""
+        """Print the differences and return True if the run counts as diverged."""
         texts = list(dict.fromkeys(text for one in told for text in one.texts))
         if texts and self._settings.strict:
             self._say_first(texts)
@@ -197,7 +204,7 @@ class ReplayRun:
         return unused == "error"
 
     def _say_first(self, texts: list[str]) -> None:
-        """Print the first divergence.
+        """Print the first divergence and the number of others.
 
         Parallel processes often diverge together, so one is enough.
         """
@@ -227,11 +234,11 @@ class ReplayRun:
 
 
 _START = 4096
-"""Bytes. Boruna writes the version of the format first."""
+"""Number of bytes to check. Boruna writes the format version at the beginning."""
 
 
 def is_boruna(path: Path) -> bool:
-    """Return True for a net tape of Boruna, in any version."""
+    """Return True if ``path`` begins like a net tape of Boruna, in any version."""
     try:
         with path.open("rb") as file:
             start = file.read(_START)
@@ -241,9 +248,9 @@ def is_boruna(path: Path) -> bool:
 
 
 class ForeignTape:
-    """A net tape of another tool as a tape of Reenact, in a private folder until :meth:`close`.
+    """Copy of a Boruna net tape as a tape of Reenact, in a private folder until :meth:`close`.
 
-    Nothing is redacted, because the program is to get what was recorded and the copy is deleted.
+    Nothing is redacted, because the program needs the recorded values and the copy is deleted.
     """
 
     def __init__(self, source: Path, root: Path, policy: str | None) -> None:

@@ -1,4 +1,4 @@
-"""After a replay of several processes: which recorded calls none of them made."""
+"""Checks of the parent process after a replay: unused calls, changed arguments and problems."""
 
 from __future__ import annotations
 
@@ -38,8 +38,11 @@ _SHOWN = 20
 
 
 class UnusedCalls(msgspec.Struct, frozen=True):
-    """``served`` calls and ``draws`` values of ``lanes`` lanes were used; ``first`` are the first of
-    ``unused`` that were not."""
+    """Numbers of used and unused recorded calls.
+
+    The processes used ``served`` calls and ``draws`` values in ``lanes`` lanes, and left ``unused``
+    calls. ``first`` describes the first of these.
+    """
 
     served: int = 0
     draws: int = 0
@@ -49,7 +52,7 @@ class UnusedCalls(msgspec.Struct, frozen=True):
 
 
 def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
-    """Find the recorded calls that no process has used."""
+    """Count the recorded calls that the processes used, and find those that none of them used."""
     parts = open_resources(settings)
     try:
         script = make_script(settings, parts, None)
@@ -61,7 +64,7 @@ def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
         for entry in used:
             script.take(entry)
         for lane in list(script.stopped):
-            script.stub(lane)  # how far it came is a matter of chance
+            script.stub(lane)  # the end of a stopped lane varies from run to run
         first, unused = machine.left_over(_SHOWN)
         calls, draws = count_calls(used)
         return UnusedCalls(calls, draws, len({entry.lane for entry in used}), unused, first)
@@ -70,7 +73,7 @@ def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
 
 
 def unused_before(settings: Settings, ledger: UsageLedger, cut: int) -> list[str]:
-    """The recorded calls before ``cut``, where a run was forked, that no process made: in words."""
+    """Describe the calls recorded before the fork point ``cut`` that no process made."""
     whole = msgspec.structs.replace(settings, fork=None, into=None)
     parts = open_resources(whole)
     try:
@@ -97,10 +100,10 @@ class ArgumentChange(msgspec.Struct, frozen=True):
     given: list[str]
 
     def line(self) -> str:
-        """``argument 2 is "b", and was "a" in the recording``."""
+        """Return one line, such as ``argument 2 is "b", and was "a" in the recording``."""
         pairs = zip_longest(self.recorded, self.given)
         differing = [(at, *pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1]]
-        if not differing:  # a secret that is another one
+        if not differing:  # only a redacted secret differs
             return "the arguments are not those of the recording"
         at, then, now = differing[0]
         more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
@@ -110,7 +113,7 @@ class ArgumentChange(msgspec.Struct, frozen=True):
         return f"argument {at} is {_quoted(now)}, and was {was} in the recording{more}"
 
     def to_json(self) -> dict[str, list[str]]:
-        """For the report."""
+        """Return the form that the report contains."""
         return {"recorded": self.recorded, "given": self.given}
 
 
@@ -121,8 +124,8 @@ def _quoted(text: str) -> str:
 def compare_arguments(settings: Settings, command: Sequence[str]) -> ArgumentChange | None:
     """Compare the arguments with the recorded ones; return None if they are equal.
 
-    The path of the Python interpreter is ignored. Commands that start Python through other
-    programs are not compared.
+    The path of the Python interpreter is ignored. Commands that start Python through other programs
+    are not compared.
     """
     parts = open_resources(settings)
     try:
@@ -160,14 +163,14 @@ _UNREADABLE = 3
 
 
 def processes_to_end(folder: Path) -> list[int] | None:
-    """Return the processes that still run after one has diverged or failed; None if none has."""
+    """Return the running processes after one has diverged or reported a problem; otherwise None."""
     told = read_process_reports(folder)
     over = any(one.texts or one.problem is not None for one in told)
     return [one.pid for one in told if not one.ended] if over else None
 
 
 def print_problem(told: Sequence[ProcessReport]) -> int | None:
-    """Say what the first of them could not do, and return the exit code; None where nothing was."""
+    """Print the first problem of the reports and return the exit code; None without a problem."""
     problem = next((one.problem for one in told if one.problem is not None), None)
     if problem is None:
         return None

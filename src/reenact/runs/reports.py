@@ -46,15 +46,17 @@ class Summary(msgspec.Struct, kw_only=True):
     exit_code: int
     calls: int = 0
     draws: int = 0
-    """Values of clock, chance and host."""
+    """Number of clock readings, random values and environment values."""
     lanes: int = 0
     live: int = 0
     unused: int = 0
     passed: dict[str, int] = msgspec.field(default_factory=dict)
     divergences: list[dict[str, Any]] = msgspec.field(default_factory=list)
     status: str | None = None
-    """``ok``, ``diverged`` or ``error`` (nothing could be recorded), where that is not for the
-    divergences to say."""
+    """``ok``, ``diverged`` or ``error`` (nothing was recorded).
+
+    None derives it from the divergences.
+    """
     update: dict[str, Any] | None = None
     """Counts of unchanged, changed, added and dropped calls of an update."""
     arguments: dict[str, list[str]] | None = None
@@ -64,7 +66,7 @@ class Summary(msgspec.Struct, kw_only=True):
     environment: dict[str, str] | None = None
     """Platform of a replay, as in a manifest."""
     only: str | None = None
-    """Of a replay: ``network`` where everything else was live."""
+    """``network`` for a replay in which everything else was live."""
 
     def add(self, reports: Iterable[ProcessReport]) -> None:
         """Add the reports of processes."""
@@ -77,8 +79,10 @@ class Summary(msgspec.Struct, kw_only=True):
             self.divergences += [one for one in told.divergences if one not in self.divergences]
 
     def line(self) -> str:
-        """``replayed 42 calls in 7 lanes, 0 live, 0 unused``. Draws are spoken of when there is
-        nothing else."""
+        """Return a summary such as ``replayed 42 calls in 7 lanes, 0 live, 0 unused``.
+
+        It contains the number of draws only if there are no calls.
+        """
         drew = self.draws and not self.calls
         calls = _count(self.draws, "draw") if drew else _count(self.calls, "call")
         lanes = _count(self.lanes, "lane")
@@ -100,7 +104,8 @@ class Summary(msgspec.Struct, kw_only=True):
         return text
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form, as a session's report has it, and how the program ended."""
+        """Return the stable JSON form: the report of a session, with lanes, exit code and
+        platform."""
         # Deferred: most runs write no report, and the module loads the scheduler.
         from reenact.engine.session.final_report import VERSION
 
@@ -147,7 +152,10 @@ def _count(number: int, what: str) -> str:
 
 
 def count_calls(entries: Iterable[Entry]) -> tuple[int, int]:
-    """Count the calls among ``entries``, and the clock readings and random values."""
+    """Return the number of calls and the number of draws among ``entries``.
+
+    Sleeps are not counted.
+    """
     calls = draws = 0
     for entry in entries:
         if entry.kind in DRAWS:
@@ -158,7 +166,7 @@ def count_calls(entries: Iterable[Entry]) -> tuple[int, int]:
 
 
 def print_message(text: str) -> None:
-    """Tell the person at the screen."""
+    """Print a line to standard error."""
     if sys.stderr is not None:
         print(text, file=sys.stderr)
 
@@ -176,13 +184,13 @@ def with_command_options(text: str) -> str:
 
 
 def check_report_path(path: Path | None) -> None:
-    """Refuse a place for the report that cannot be written, before the program runs."""
+    """Raise :class:`UsageError` if the folder of the report is missing, before the program runs."""
     if path is not None and not path.parent.is_dir():
         raise UsageError(f"--report: {path.parent} is no folder", hint="make it, or name another")
 
 
 def write_report(path: Path | None, summary: Summary) -> None:
-    """Write the report where it was asked for."""
+    """Write the report to ``path``, if there is one. Raises :class:`ReenactError`."""
     if path is None:
         return
     try:
@@ -194,14 +202,17 @@ def write_report(path: Path | None, summary: Summary) -> None:
 
 
 REPORTS_VARIABLE = "REENACT_REPORTS"
-"""Variable that disables stored reports with ``off``."""
+"""Variable that disables stored reports: ``off``, ``no``, ``false`` or ``0``."""
 
 _MOST = 100
 _OFF = ("0", "no", "off", "false")
 
 
 def store_last_report(root: Path, recording: Path, report: Mapping[str, Any]) -> bool:
-    """Keep ``report``, which has diverged, in place of an earlier one. False when it is not kept."""
+    """Store the report of a diverged replay and replace an earlier one of the recording.
+
+    Returns False if it was not stored.
+    """
     if os.environ.get(REPORTS_VARIABLE, "").lower() in _OFF:
         return False
     folder = _folder(root)
@@ -219,7 +230,7 @@ def store_last_report(root: Path, recording: Path, report: Mapping[str, Any]) ->
 
 
 def delete_last_report(root: Path, recording: Path) -> None:
-    """The recording has been replayed, and nothing differed."""
+    """Delete the stored report of a recording, after a replay without divergences."""
     if not _folder(root).is_dir():
         return
     with contextlib.suppress(OSError):
@@ -227,12 +238,12 @@ def delete_last_report(root: Path, recording: Path) -> None:
 
 
 def load_last_report(root: Path, recording: Path) -> Any:
-    """The report; None when there is none."""
+    """Return the stored report of a recording; None if there is none."""
     return _read(_place(root, recording))
 
 
 def load_newest_report(root: Path) -> Any:
-    """That of the last replay that diverged; None when there is none."""
+    """Return the report of the last replay that diverged; None if there is none."""
     found = _by_age(_folder(root))
     return _read(found[0]) if found else None
 
@@ -266,7 +277,7 @@ def _read(place: Path) -> Any:
 
 
 def _by_age(folder: Path) -> list[Path]:
-    """The newest first."""
+    """Return the stored reports, newest first."""
     ages: list[tuple[int, str, Path]] = []
     for place in folder.glob("*.json"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""``reenact run``: start the program with Reenact in it, and say how it went."""
+"""Runner of ``reenact run``, which starts the program with Reenact in it and reports the result."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 _REFUSED = "refused"
-"""Is there when a process could not be brought under Reenact."""
+"""File that a process creates if Reenact could not start in it."""
 
 
 class RunKind(Protocol):
-    """One run, from its start to its end: recording or replaying."""
+    """Kind of run: a recording, a replay or a fork."""
 
     environ: Changes
     """Changes to the environment of the program."""
@@ -57,20 +57,23 @@ class RunKind(Protocol):
         """Return the plan for the processes. Raises errors before the program starts."""
 
     def begin(self, folder: Path) -> None:
-        """Put into the folder of the run what the processes share."""
+        """Write the files that the processes share, in addition to the plan, into ``folder``."""
 
     def doomed(self, folder: Path) -> list[int] | None:
-        """The processes of a program that has failed, so that it has to come to its end."""
+        """Return the processes to end because the run has failed; None as long as it has not."""
 
     def conclude(self, folder: Path, code: int) -> int:
-        """The program has ended with ``code``. Returns the exit code."""
+        """Print the result of a program that ended with ``code``, and return the exit code."""
 
     def give_up(self) -> None:
-        """Something failed before that: leave nothing behind that is only begun."""
+        """Delete everything unfinished after an earlier failure."""
 
 
 def run(options: Options) -> int:
-    """Run the program. Returns the exit code; raises :class:`ReenactError` before it starts."""
+    """Run the program and return the exit code.
+
+    Raises :class:`ReenactError` for a problem found before the program starts.
+    """
     if options.job == "live":
         flush()
         return exit_code(run_program(options.command, os.environ))
@@ -104,8 +107,10 @@ def _planned(work: RunKind) -> Plan:
 
 
 def _run_unrecorded(options: Options, before: Sequence[str], error: SinkUnwritable) -> int:
-    """The user has named no place, and the default cannot be written: the program runs all the same,
-    and the report has the status ``error``."""
+    """Run the program without a recording, because the default path cannot be written.
+
+    The report has the status ``error``.
+    """
     from reenact.runs.reports import Summary, print_message, write_report
 
     print_message(f"reenact: warning: {error.message}; the program runs and is not recorded")
@@ -121,8 +126,10 @@ def _run_unrecorded(options: Options, before: Sequence[str], error: SinkUnwritab
 def perform(
     work: RunKind, command: Sequence[str], before: Sequence[str] = (), plan: Plan | None = None
 ) -> int:
-    """Run ``command`` from the start of ``work`` to its end; ``before`` starts it. ``plan`` is what
-    ``work`` has planned already. Returns the exit code."""
+    """Run ``command`` under ``work`` and return the exit code.
+
+    ``before`` is a launcher of the command. ``plan`` is the plan of ``work``, if it exists already.
+    """
     try:
         with _folder(plan or work.plan()) as folder:
             work.begin(folder)
@@ -146,7 +153,10 @@ def _changed(changes: Changes) -> dict[str, str]:
 
 
 def _work(options: Options, root: Path) -> RunKind:
-    """Only what is needed is loaded: the program waits for it."""
+    """Return the run kind.
+
+    Only its module is imported, because the program waits for the import.
+    """
     if options.job == "replay":
         from reenact.runs.replay import ReplayRun
 
@@ -167,7 +177,7 @@ def _check_isolation(options: Options) -> None:
 
 
 def _before(options: Options) -> list[str]:
-    """Isolated, the command is started by a launcher that becomes it."""
+    """Return the launcher that isolates the command, or an empty list."""
     if not options.isolate:
         return []
     from reenact.hermetic import isolation
@@ -177,7 +187,7 @@ def _before(options: Options) -> list[str]:
 
 @contextmanager
 def _folder(plan: Plan) -> Iterator[Path]:
-    """The folder of the run, until it is over."""
+    """Create the folder of the run, and delete it at the end."""
     folder = Path(tempfile.mkdtemp(prefix="reenact-run-"))
     try:
         write_plan(folder, plan)
@@ -196,10 +206,10 @@ _LOOK = 0.25
 """Seconds between two checks of the process reports."""
 
 _LAST_WORDS = 5.0
-"""Seconds that a program has for its end when that is due."""
+"""Seconds that a failed program has to end without a signal."""
 
 _LAST_BREATH = 2.0
-"""Seconds from being asked to end to being killed."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 def run_program(
@@ -210,12 +220,11 @@ def run_program(
     patience: float = _LAST_WORDS,
     output: TextIO | None = None,
 ) -> int:
-    """Run it with our standard streams; ``output`` takes what it prints. Returns what ``subprocess``
-    calls its return code.
+    """Run a program with the standard streams of this process and return its return code.
 
-    ``doomed`` names the processes of a program that should come to its end by now, because what it
-    does is of no use any more; None as long as it is. If it has not ended after ``patience``
-    seconds, they are ended.
+    The return code is that of ``subprocess``. ``output`` replaces standard output. ``doomed``
+    returns the processes of a failed run, or None as long as the run has not failed. If the program
+    has not ended ``patience`` seconds after a failure, it is ended together with these processes.
     """
     try:
         process = subprocess.Popen(list(argv), env=dict(environ), stdout=output)
@@ -246,7 +255,10 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes], others: Sequence[int]) -> int:
-    """A thread that died of a divergence may be waited for; its process would never end."""
+    """End the program and ``others``.
+
+    It may wait for a thread that died of a divergence, and would never end.
+    """
     everybody = dict.fromkeys((process.pid, *others))
     _send(everybody, signal.SIGTERM)
     try:
@@ -288,8 +300,10 @@ def _passing_signals_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _is_foreground() -> bool:
-    """Does the terminal send its signals to us, and so to the program? Our standard input need not
-    be the terminal for that."""
+    """Return True if the terminal sends its signals to this process group, and so to the program.
+
+    Standard input need not be the terminal.
+    """
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -303,7 +317,7 @@ def _is_foreground() -> bool:
 
 
 def exit_code(returned: int) -> int:
-    """The exit code that a shell would report: a signal counts from 128."""
+    """Return the exit code that a shell would report: 128 plus the number of a signal."""
     return returned if returned >= 0 else 128 - returned
 
 
@@ -319,7 +333,7 @@ _LENT = ("reenact", "msgspec", "orjson", "cryptography", "cffi", "_cffi_backend"
 
 
 def write_import_paths(folder: Path) -> None:
-    """Write into the folder of a run which Reenact this is, and where it lies."""
+    """Write the version and the import paths of Reenact into the folder of a run."""
     (folder / "version").write_text(__version__, encoding="utf-8")
     homes = "".join(f"{name}={home}\n" for name, home in _homes().items())
     tag = sys.implementation.cache_tag
@@ -327,7 +341,7 @@ def write_import_paths(folder: Path) -> None:
 
 
 def _homes() -> dict[str, str]:
-    """The folder on whose path each lent module lies."""
+    """Return the import path of each package that processes can borrow."""
     found: dict[str, str] = {}
     for name in _LENT:
         spec = find_spec(name)
@@ -340,8 +354,11 @@ def _homes() -> dict[str, str]:
 
 
 def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
-    """Run ``command`` live, its output with our errors. Its exit code, and what its Python processes
-    had imported at their end."""
+    """Run ``command`` live and return its exit code and the modules that it imported.
+
+    Its standard output goes to standard error. Modules are those of its Python processes at their
+    end.
+    """
     check_command(command, replays=False, isolated=False)
     with _explain_folder() as folder:
         environ = with_injection(dict(os.environ), str(folder))
@@ -349,7 +366,7 @@ def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
         code = exit_code(run_program(command, environ, output=sys.stderr))
         found: dict[str, str | None] = {}
         for place in sorted((folder / MODULES).iterdir()):
-            with contextlib.suppress(msgspec.DecodeError):  # it was killed
+            with contextlib.suppress(msgspec.DecodeError):  # the process was killed while it wrote
                 found |= msgspec.json.decode(place.read_bytes(), type=dict[str, str | None])
     # Deferred: the boundaries would load the engine in every `reenact run`.
     from reenact.boundaries.coverage import classified

@@ -1,7 +1,7 @@
-"""``reenact fork --sweep``: many forks of one run, at each of its steps, to see where it goes wrong.
+"""Sweeps (``reenact fork --sweep``): forks of one run at each step, to find where it goes wrong.
 
-Each fork is a command of its own, so that several run side by side; what each printed and recorded
-is kept in a folder of its own.
+Each fork is a separate command, so several can run in parallel. Each has a folder for its output
+and its recording.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RECORDING, _OUTPUT, _REPORT = "capture", "output", "report.json"
 
 
 class Step(msgspec.Struct, kw_only=True, rename="camel"):
-    """One place where the run was forked, and what became of the forks."""
+    """Fork point, with the outcomes and folders of its forks."""
 
     point: ForkPoint
     outcomes: list[Outcome] = msgspec.field(default_factory=list)
@@ -47,7 +47,7 @@ class Step(msgspec.Struct, kw_only=True, rename="camel"):
 
     @property
     def share(self) -> float | None:
-        """Return the share of failures among the forks that passed the point; None without any."""
+        """Return the share of failures among the forks that did not diverge; None without any."""
         failed, fine = self.count("failed"), self.count("ok")
         return failed / (failed + fine) if failed + fine else None
 
@@ -63,9 +63,9 @@ def sweep(
 ) -> tuple[Path, list[Step]]:
     """Fork ``times`` times at every call of kind ``each``.
 
-    A fork has failed if its program or ``check`` ends with a non-zero code. ``check`` finds the
-    recording in ``REENACT_FORK`` and the output in ``REENACT_OUTPUT``. Returns the folder of
-    all forks, and the steps.
+    A fork has failed if its program or ``check`` ends with a non-zero code. ``check`` gets the path
+    of the recording in ``REENACT_FORK`` and that of the output in ``REENACT_OUTPUT``. Returns the
+    folder of all forks, and the steps.
     """
     root = find_root(Path.cwd(), os.environ)
     path = last_run(root) if str(options.path) == LAST else options.path.absolute()
@@ -110,7 +110,7 @@ def _name(step: Step, number: int) -> str:
 
 
 class _Sweeping:
-    """Makes one fork after the other."""
+    """Function that makes one fork and returns its outcome."""
 
     def __init__(self, options: ForkOptions, folder: Path, check: str | None) -> None:
         self._options = options
@@ -152,7 +152,7 @@ class _Sweeping:
         }
 
     def _has_diverged(self, folder: Path) -> bool:
-        """Return True if the fork never passed its point."""
+        """Return True if the fork diverged or did not reach its point, or has written no report."""
         try:
             report: Any = json.loads((folder / _REPORT).read_bytes())
         except (OSError, ValueError):

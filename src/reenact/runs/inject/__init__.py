@@ -1,1 +1,1 @@
-"""Not imported from here: the folder is put on the path of every Python below a run."""
+"""Folder on the ``PYTHONPATH`` of every Python process of a run; not imported as a package."""

@@ -1,8 +1,8 @@
 """Start hook of Python processes below ``reenact run``, found through ``PYTHONPATH``.
 
-It removes itself from the path, starts Reenact, and imports the ``sitecustomize`` that Python would
-have found otherwise. It uses the standard library only, because Reenact may not be installed.
-Outside a run it imports no further modules.
+It removes its folder from the path, starts Reenact if ``REENACT_RUN`` is set, and imports the
+``sitecustomize`` that Python would have found otherwise. This file imports only the standard
+library before it has found Reenact, because Reenact may not be installed for this interpreter.
 """
 
 import os
@@ -10,9 +10,9 @@ import sys
 
 
 def _refuse(message: str) -> None:
-    """Report an error and exit.
+    """Print an error and end the process.
 
-    Python would only print an exception, and the program would run live.
+    Python would only print an exception of this module, and the program would run live.
     """
     sys.stderr.write(f"reenact: error: {message}\n")
     sys.stderr.flush()
@@ -22,7 +22,7 @@ def _refuse(message: str) -> None:
 
 
 def _lend(folder: str) -> None:
-    """Let this interpreter find Reenact, and what it needs, where ``reenact run`` found it."""
+    """Let this interpreter import Reenact and its dependencies from where ``reenact run`` does."""
     from importlib.machinery import ModuleSpec, PathFinder
 
     homes: dict[str, str] = {}
@@ -53,7 +53,7 @@ def _start(folder: str) -> None:
     from importlib import import_module
 
     collects = gc.isenabled()
-    gc.disable()  # what is loaded stays: looking through it again and again takes a while
+    gc.disable()  # loaded modules stay in memory, so collections now would only take time
     try:
         try:
             reenact = import_module("reenact")
@@ -77,7 +77,7 @@ def _start(folder: str) -> None:
         hint = getattr(error, "hint", "")
         said = f"cannot start in this program: {type(error).__name__}: {error}"
         _refuse(f"{said}\nhint: {hint}" if hint else said)
-    gc.freeze()  # nor does the program look through it
+    gc.freeze()  # collections of the program skip the objects created so far
     if collects:
         gc.enable()
 

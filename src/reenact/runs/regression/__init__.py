@@ -1,1 +1,1 @@
-"""Many recordings re-enacted against the code as it is now."""
+"""Regressions: replays of many recordings with a new version of a program."""

@@ -19,7 +19,7 @@ _VERSION = 1
 
 
 class KnownFailure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Known failure of a recording. ``paths`` contains the path and kind of each difference."""
+    """Known failure of a recording. ``paths`` contains the kind and path of each difference."""
 
     cause: str
     paths: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class KnownFailure(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(outcome.cause, outcome.paths)
 
     def is_of(self, outcome: Outcome) -> bool:
-        """Is this how it went wrong?"""
+        """Return True if ``outcome`` failed in this way."""
         return self == KnownFailure.of(outcome)
 
 
@@ -47,14 +47,17 @@ class BaselineUpdate(NamedTuple):
 
 
 class Baseline:
-    """Recordings that are known to go wrong, by name."""
+    """Known failures of recordings, by name."""
 
     def __init__(self, known: Mapping[str, KnownFailure]) -> None:
         self._known = dict(known)
 
     @classmethod
     def load(cls, path: Path) -> Baseline:
-        """Read the file at ``path``. Raises :class:`UsageError` if it is not a baseline."""
+        """Read the file at ``path``.
+
+        Raises :class:`UsageError` if it cannot be read or is invalid.
+        """
         try:
             found = msgspec.json.decode(path.read_bytes())
             _check_version(found, path)
@@ -68,7 +71,7 @@ class Baseline:
             raise UsageError(f"{path} is no baseline: {error}", hint="--update-baseline") from None
 
     def has(self, outcome: Outcome) -> bool:
-        """Is this how it is known to go wrong? What could not be got is never known."""
+        """Return True if ``outcome`` is a known failure. Failed downloads are never known."""
         known = self._known.get(outcome.recording)
         bad = outcome.status in BAD and not outcome.away
         return bad and known is not None and known.is_of(outcome)
@@ -76,7 +79,7 @@ class Baseline:
     def updated(self, outcomes: Iterable[Outcome]) -> Baseline:
         """Return a baseline with the current failures.
 
-        Entries of recordings that were not run are unchanged, unless the recording was
+        Entries of recordings that were not replayed are unchanged, unless the recording was
         deleted.
         """
         found = {one.recording: one for one in outcomes if not one.away}

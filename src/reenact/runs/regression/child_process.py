@@ -1,4 +1,7 @@
-"""A process of ours that gets lines and answers with lines; what else it prints is only remembered."""
+"""Child processes: one that exchanges lines with Reenact, and waiting for the end of others.
+
+Only the end of their other output is stored.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,15 @@ from reenact._system import monotonic
 __all__ = ["LAST_WORDS", "ChildProcess", "kill_group", "wait_for_end"]
 
 LAST_WORDS = 2_000
-"""Characters of what a process has printed that are kept: the last ones."""
+"""Maximum number of characters of a process's output that are stored, counted from the end."""
 _TICK = 0.5
-"""Seconds between looks at whether a process is there whose pipes others hold open."""
+"""Seconds between two checks of whether a process has ended, because others can hold its pipes
+open."""
 _READ = 1 << 16
 
 
 class ChildProcess:
-    """``python -m module FD word …``, which writes its lines to the file descriptor FD."""
+    """Process ``python -m module FD word …``, which writes its lines to the file descriptor FD."""
 
     def __init__(self, module: str, *words: str) -> None:
         self._lines, write = os.pipe()
@@ -37,7 +41,7 @@ class ChildProcess:
         os.close(write)
         self._rest = b""
         self.said = ""
-        """The last that it printed."""
+        """The end of its standard error."""
 
     def write(self, line: bytes) -> None:
         """Send a line. Raises :class:`BrokenPipeError` if the process has ended."""
@@ -71,7 +75,7 @@ class ChildProcess:
         return line
 
     def _hear_out(self, watched: list[int]) -> None:
-        """Return the remaining output after the process has ended."""
+        """Read the rest of standard error after the lines have ended."""
         others = [one for one in watched if one != self._lines]
         while others and select(others, [], [], 0.1)[0]:
             more = os.read(others[0], _READ)
@@ -83,31 +87,33 @@ class ChildProcess:
         self.said = (self.said + more.decode("utf-8", "replace"))[-LAST_WORDS:]
 
     def wait(self) -> int:
-        """Return the exit code after the process has ended, and end its process group."""
+        """Kill the process group and return the exit code of the process."""
         self.kill()
         return self._process.wait()
 
     def kill(self) -> None:
-        """It, and everything that it has started."""
+        """Kill the process and its process group."""
         kill_group(self._process)
 
     def close(self) -> None:
-        """Kill it, and let go of its pipes."""
+        """Kill the process group and close the pipes."""
         self.kill()
         with self._process:
             os.close(self._lines)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process group, unless its leader has already been waited for."""
+    """Kill a process group, unless its leader has already been waited for."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int | None, str]:
-    """Wait for a process that leads a group and prints to a pipe. The exit code, None when it had to
-    be ended; and the last that was printed."""
+    """Wait for a process that leads a group and prints to a pipe, and then kill its group.
+
+    Returns the exit code, or None after a timeout, and the end of the output.
+    """
     assert process.stdout is not None
     end = None if timeout is None else monotonic() + timeout
     said, source, late = b"", process.stdout.fileno(), False
@@ -135,7 +141,10 @@ def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tup
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Looks without taking the process away, so that its group can be ended, and is."""
+    """Return True if the process has ended, and then kill its group.
+
+    The process is not reaped, so that its group can still be addressed.
+    """
     found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is not None:
         with contextlib.suppress(ProcessLookupError):

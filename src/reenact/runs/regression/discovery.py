@@ -1,4 +1,4 @@
-"""The recordings under a folder."""
+"""Discovery of recordings below folders, and their distribution to shards."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _HEADER = 4_096
 
 
 def find_recordings(places: Iterable[Path]) -> list[Path]:
-    """Find the captures and tapes at or under ``places``, without duplicates, sorted by name.
+    """Find the captures and tapes at or under ``places``, without duplicates.
 
-    Links to folders are only followed if they are named. Unfinished recordings are included, so
-    that they are reported. Raises :class:`RecordingMissing` for a missing or empty place,
-    :class:`RecordingDamaged` for a file that is not a tape, and :class:`OSError` for an unreadable
-    folder.
+    The recordings under each place are sorted by name. A link to a folder is only followed if it is
+    one of ``places``. Unfinished recordings are included, so that they are reported. Raises
+    :class:`RecordingMissing` for a missing or empty place, :class:`RecordingDamaged` for a file
+    that is not a tape, and :class:`OSError` for an unreadable folder.
     """
     found: dict[str, Path] = {}
     for place in places:
@@ -35,8 +35,8 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
             if place.is_dir():
                 here = sorted(_under(place))
             else:
-                # A tape can have any name. Of another file, the reader reports what is wrong with
-                # it and which command imports it.
+                # A tape can have any name. For any other file, the reader reports the problem and
+                # the command that imports it.
                 open_tape(place)
         if not here:
             raise RecordingMissing(
@@ -48,7 +48,7 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
 
 
 def is_recording(place: Path) -> bool:
-    """Is this a capture directory, or a tape?"""
+    """Return True for a capture directory, or a tape with the suffix ``.jsonl``."""
     if place.is_dir():
         return (place / EVENTS).is_file() or (place / MANIFEST).is_file()
     return place.suffix == ".jsonl" and _is_tape(place)
@@ -66,7 +66,7 @@ def _under(folder: Path) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """Raise errors of unreadable folders instead of skipping them."""
+    """Raise the error of an unreadable folder, because ``os.walk`` skips it by default."""
     raise error
 
 
@@ -79,9 +79,10 @@ def _is_tape(file: Path) -> bool:
 
 
 def shard_of(recordings: Sequence[Location], text: str) -> list[Location]:
-    """Return one part of the recordings, such as ``2/5`` for the second of five.
+    """Return one shard of the recordings, such as ``2/5`` for the second of five.
 
-    The part of a recording does not depend on the other recordings.
+    The shard of a recording depends on its name and not on the other recordings. Raises
+    :class:`UsageError`.
     """
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal() and 0 < int(number) <= int(parts)):

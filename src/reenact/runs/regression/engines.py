@@ -36,14 +36,17 @@ __all__ = [
 def make_engine(
     name: str, job: Job, jobs: int | None, address: str | None, means: FetchOptions | None = None
 ) -> Engine:
-    """The engine of this name; ``means`` are for recordings that are elsewhere. Raises :class:`UsageError` when it is not installed."""
+    """Return the engine of this name. ``means`` is the access to remote recordings.
+
+    Raises :class:`UsageError` if Ray is not installed.
+    """
     if name == "ray":
         return RayEngine(job, jobs, address, means)
     return LocalEngine(job, jobs or os.cpu_count() or 1, means)
 
 
 class LocalEngine:
-    """An engine with ``jobs`` threads, each of which waits for a process."""
+    """Engine with ``jobs`` threads. Each waits for one process at a time."""
 
     def __init__(self, job: Job, jobs: int, means: FetchOptions | None = None) -> None:
         self._job, self._jobs, self._means = job, jobs, means
@@ -109,7 +112,7 @@ class RayEngine:
                 self._ray.shutdown()
 
     def _connect(self) -> bool:
-        """Did we connect, so that it is for us to disconnect?"""
+        """Connect to the cluster and return True; return False if there is a connection already."""
         if self._ray.is_initialized():
             return False
         before = signal.getsignal(signal.SIGTERM)
@@ -126,12 +129,12 @@ class RayEngine:
                 hint="check --address or RAY_ADDRESS; --address local starts one on this machine",
             ) from None
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)  # Ray ends the process, and what is done is lost
+            signal.signal(signal.SIGTERM, before)  # Ray's handler ends the process without a report
         return True
 
 
 class _Cast:
-    """The actors, and who does what."""
+    """Actors and the recordings assigned to them."""
 
     def __init__(self, ray: Any, job: Job, jobs: int | None, means: FetchOptions | None) -> None:
         self._ray = ray
@@ -157,7 +160,7 @@ class _Cast:
                 yield outcome
 
     def _next(self) -> Outcome | None:
-        """Wait until something happens; often that is an outcome."""
+        """Wait for the next result of an actor and return its outcome, if it has one."""
         (ref, *_), _ = self._ray.wait(list(self._under_way))
         actor, recording = self._under_way.pop(ref)
         try:
@@ -171,7 +174,10 @@ class _Cast:
         return None if recording is None else _told(answer)
 
     def _lose(self, actor: Any, recording: Location | None, error: Exception) -> Outcome | None:
-        """Handle an actor that ended with its machine or could not be started."""
+        """Handle an actor that was lost or could not be started.
+
+        Its recording is tried again. After :data:`_TRIES` losses it has failed.
+        """
         self._actors.remove(actor)
         if recording is None:
             raise UsageError(
@@ -196,7 +202,7 @@ class _Cast:
         self._under_way[ref] = (actor, recording)
 
     def dismiss(self) -> None:
-        """End all actors, and what they have started."""
+        """End all actors and the processes that they have started."""
         farewells = [actor.stop.remote() for actor in self._ready]
         if farewells:
             self._ray.wait(farewells, num_returns=len(farewells), timeout=_FAREWELL)
@@ -205,7 +211,7 @@ class _Cast:
 
 
 class Worker:
-    """Actor on the cluster. Its arguments and results are bytes, so that versions can differ."""
+    """Actor on the cluster. Jobs, recordings and outcomes are exchanged as bytes."""
 
     def __init__(self, job: bytes, folder: str) -> None:
         self._job = msgspec.json.decode(job, type=Job)
@@ -214,7 +220,7 @@ class Worker:
         self._wrong: UsageError | None = None
 
     def ready(self, environment: dict[str, str], means: FetchOptions | None) -> None:
-        """An actor that answers has found a place."""
+        """Prepare the actor. Its result shows that the cluster has placed the actor."""
         os.environ.update(environment)
         context = import_module("ray").get_runtime_context()
         if "working_dir" not in context.runtime_env and os.path.isdir(self._folder):
@@ -222,10 +228,10 @@ class Worker:
         try:
             self._perform = fetching_performer(self._job, means)
         except UsageError as error:
-            self._wrong = error  # only the first caller gets it
+            self._wrong = error  # raised by `perform`, which can report it
 
     def perform(self, packed: bytes) -> bytes:
-        """The outcome; what is wrong with the whole job instead, if it is."""
+        """Replay a recording. Return its outcome, or the error that concerns the complete job."""
         recording = _unpacked(packed)
         if isinstance(recording, Path) and not recording.exists():
             return as_line(_out_of_reach(recording))
@@ -240,7 +246,7 @@ class Worker:
         return self._perform
 
     def stop(self) -> None:
-        """End what is under way."""
+        """End the replays in progress."""
         if self._perform is not None:
             self._perform.stop()
 
@@ -250,7 +256,7 @@ def _environment() -> dict[str, str]:
 
 
 def _packed(recording: Location) -> bytes:
-    """A path may have any name."""
+    """Encode a location. A path can contain any bytes."""
     if isinstance(recording, RemoteRecording):
         return _AFAR + msgspec.json.encode(recording)
     return _HERE + os.fsencode(recording)

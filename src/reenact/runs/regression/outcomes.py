@@ -38,7 +38,11 @@ __all__ = [
 Status = Literal["ok", "diverged", "failed", "unreadable", "timeout"]
 
 BAD: tuple[Status, ...] = ("diverged", "failed", "unreadable", "timeout")
-"""``failed`` means no divergence, but a different exit code or output from the recorded one."""
+"""Statuses of failures.
+
+``failed`` means no divergence, but a different exit code or output, an exception, or a lost
+process.
+"""
 
 _SHORT = 60
 _INDEX = re.compile(r"\[\d+\]")
@@ -56,16 +60,19 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     served: int = 0
     cause: str = ""
     detail: str = ""
-    """The divergence as text, or what else went wrong."""
+    """The divergence as text, or a description of the failure."""
     gist: str = ""
-    """Details of this outcome. For a divergence: the first differing values, shortened."""
+    """First difference of a divergence, shortened. Empty for other outcomes."""
     divergence: dict[str, Any] | None = None
     paths: tuple[str, ...] = ()
-    """Of a divergence, all paths that differ, as many as it has: ``changed $.request.body.amount``."""
+    """Kind and path of each difference, such as ``changed $.request.body.amount``.
+
+    List positions are replaced by ``*``. A final ``more`` means that there are further differences.
+    """
     known: bool = False
-    """The baseline has it."""
+    """True if the baseline contains this failure."""
     away: bool = False
-    """It could not be got from where it is, for a reason that is not its own: it is not done."""
+    """True if the recording could not be downloaded for a reason other than its content."""
 
     def __post_init__(self) -> None:
         self.cause, self.detail = _text(self.cause), _text(self.detail)
@@ -73,7 +80,7 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
     @property
     def counted_as(self) -> str:
-        """The status; what is known is only that."""
+        """Return the status, or ``known`` for a known failure."""
         return "known" if self.known else self.status
 
     @property
@@ -83,15 +90,15 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 def _text(said: str) -> str:
-    """Return output of a program as valid text."""
+    """Return ``said`` as text that can be encoded. Lone surrogates are escaped."""
     return said if said.isascii() else said.encode("utf-8", "backslashreplace").decode()
 
 
 def as_line(outcome: Outcome) -> bytes:
-    """As JSON on a line."""
+    """Encode an outcome as one line of JSON."""
     try:
         return msgspec.json.encode(outcome) + b"\n"
-    except UnicodeEncodeError:  # half a character, in what was asked for
+    except UnicodeEncodeError:  # a lone surrogate in a request
         return msgspec.json.encode(msgspec.structs.replace(outcome, divergence=None)) + b"\n"
 
 
@@ -103,7 +110,7 @@ def name_of(recording: Location) -> str:
 
 
 def unreadable(recording: Location, error: ReenactError) -> Outcome:
-    """A recording that cannot be re-enacted."""
+    """Return the outcome of a recording that cannot be replayed."""
     detail = f"{error.message}\n{error.hint}".rstrip()
     cause = type(error).__name__
     name = name_of(recording)
@@ -125,7 +132,7 @@ def diverged(recording: Path, divergence: Divergence, served: int = 0) -> Outcom
 
 
 def _paths(divergence: Divergence) -> tuple[str, ...]:
-    """Each once, wherever it is in its list."""
+    """Return the kind and path of each difference, sorted and without duplicates."""
     found = {f"{gap.kind} {_INDEX.sub('[*]', gap.path)}" for gap in divergence.paths}
     return tuple(sorted(found)) + (("more",) if divergence.more_paths else ())
 
@@ -144,7 +151,7 @@ def _short(value: Any) -> str:
 
 
 def cause_of(divergence: Divergence) -> str:
-    """``event_payload_mismatch openai/gpt-5 $.request.body.messages[*].content``."""
+    """Return a cause such as ``event_payload_mismatch openai/gpt-5 $.request.body.messages[*]``."""
     seen = divergence.observed or divergence.expected
     where = divergence.json_path
     parts = (
@@ -168,7 +175,7 @@ class Key(NamedTuple):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcomes that have their cause in common, in the order of their recordings."""
+    """Failures with the same cause, sorted by recording."""
 
     status: Status
     cause: str
@@ -177,13 +184,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Return an identifier that depends only on the cause."""
+        """Return an identifier that depends only on status, cause and baseline."""
         said = f"{self.status}\n{self.cause}\n{self.known}"
         return sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
 
 def groups(outcomes: Iterable[Outcome]) -> list[Group]:
-    """Group the failures by cause. New causes come before known ones, and larger groups first."""
+    """Group the failures by cause. New causes come before known ones, then larger groups first."""
     found: dict[Key, list[Outcome]] = {}
     for one in sorted(outcomes, key=lambda outcome: outcome.recording):
         if one.status in BAD:
@@ -200,7 +207,7 @@ memory. They are the first by name, whatever the order of arrival."""
 
 
 class Tally:
-    """Adding is quick however many there are."""
+    """Outcomes of a regression, and their counts. The cost of :meth:`add` does not grow."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -208,7 +215,7 @@ class Tally:
         self._full: dict[Key, list[Outcome]] = {}
 
     def add(self, outcome: Outcome) -> None:
-        """One more. Takes it: it may lose its details."""
+        """Add an outcome. The tally can delete its details later."""
         self.counts[outcome.counted_as] += 1
         self._outcomes.append(outcome)
         if outcome.status not in BAD:
@@ -223,7 +230,7 @@ class Tally:
         return len(self._outcomes)
 
     def __iter__(self) -> Iterator[Outcome]:
-        """In the order of their recordings."""
+        """Return the outcomes, sorted by recording."""
         return iter(sorted(self._outcomes, key=lambda one: one.recording))
 
     def groups(self) -> list[Group]:

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A function to call, else a command to run, else the command that each was recorded with."""
+    """Job for each recording: call ``target``, or run ``command``, or run the recorded command."""
 
     target: str | None = None
     command: tuple[str, ...] = ()
@@ -47,21 +47,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
 
 class Performer(Protocol):
-    """Does it on the machine where it is, from any number of threads."""
+    """Performer that replays recordings on this machine. Thread-safe."""
 
     def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
-        """Re-enact one. ``given`` is what its function is given, as JSON, where the recording does
-        not say it. Raises :class:`UsageError` when the job makes no sense."""
+        """Replay a recording.
+
+        ``given`` is the input of the function as JSON, for a recording that does not contain it.
+        Raises :class:`UsageError` for an invalid job.
+        """
 
     def stop(self) -> None:
-        """End the replays in progress. Each caller gets some outcome, and no new replay starts."""
+        """End the replays in progress. Each caller gets an outcome, and no new replay starts."""
 
     def close(self) -> None:
         """Release all resources. Called when no replay is in progress."""
 
 
 class Engine(Protocol):
-    """Does it for many, several at a time."""
+    """Engine that replays many recordings, several at a time."""
 
     def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
         """Yield outcomes as they arrive. Closing the generator cancels the replays in progress."""
@@ -82,7 +85,7 @@ _UNREADABLE = 3
 
 
 class CommandPerformer:
-    """A performer."""
+    """Performer that runs a command, or the recorded one, with ``reenact run --replay``."""
 
     def __init__(
         self, command: Sequence[str], flags: Sequence[str] = (), timeout: float | None = None
@@ -95,7 +98,7 @@ class CommandPerformer:
         self._stopped = False
 
     def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
-        """Replay a recording with its command line. ``given`` is ignored."""
+        """Replay a recording with the command. ``given`` is ignored."""
         start = monotonic()
         try:
             begun, ended = read_run_marks(recording)
@@ -150,19 +153,22 @@ class CommandPerformer:
                     self._running.discard(process)
 
     def stop(self) -> None:
-        """See :class:`Performer`."""
+        """Kill the running commands. Later calls raise :class:`UsageError`."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 kill_group(process)
 
     def close(self) -> None:
-        """See :class:`Performer`."""
+        """Kill the running commands."""
         self.stop()
 
 
 def read_run_marks(recording: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The data of the first event and of the last, where they are how the run began and ended."""
+    """Return the data of ``run_start`` and ``run_end``.
+
+    They are empty if the first or last event has a different type.
+    """
     with open_recording(recording) as source:
         count = len(source)
         first = source.at(1) if count else None
@@ -199,9 +205,11 @@ _decode = msgspec.json.Decoder(Outcome)
 
 
 class FunctionPerformer:
-    """A performer: each thread has a process of its own. One that dies, or takes longer than
-    ``timeout`` seconds, is replaced. Raises :class:`UsageError` when the function cannot be
-    loaded."""
+    """Performer that calls a function in one process per thread.
+
+    A process that dies, or takes longer than ``timeout`` seconds, is replaced. A call raises
+    :class:`UsageError` if the function cannot be loaded.
+    """
 
     def __init__(
         self, target: str, policy: str | None = None, timeout: float | None = None
@@ -214,12 +222,12 @@ class FunctionPerformer:
         self._stopped = False
 
     def __call__(self, recording: Path, given: bytes | None = None) -> Outcome:
-        """See :class:`Performer`."""
+        """Replay a recording in the process of this thread."""
         start = monotonic()
         worker: _Worker = getattr(self._local, "worker", None) or self._started()
         outcome = worker.ask(recording, given, self._timeout)
         if outcome is None and worker.done and not worker.late:
-            # An earlier recording may have killed it. In a new process only this one can.
+            # An earlier recording may have damaged the process. A new one rules that out.
             self._drop(worker)
             worker = self._started()
             outcome = worker.ask(recording, given, self._timeout)
@@ -249,14 +257,14 @@ class FunctionPerformer:
             self._all.discard(worker)
 
     def stop(self) -> None:
-        """See :class:`Performer`."""
+        """Kill all processes. A new process cannot be started afterwards."""
         with self._lock:
             self._stopped = True
             for worker in self._all:
                 worker.end()
 
     def close(self) -> None:
-        """See :class:`Performer`."""
+        """Kill all processes and close their pipes."""
         self.stop()
         while self._all:
             self._all.pop().close()
@@ -269,14 +277,17 @@ class _Worker:
         self.late = False
 
     def loaded(self) -> None:
-        """Wait until it is ready."""
+        """Wait until the process is ready.
+
+        Raises :class:`UsageError` if it cannot load the function.
+        """
         refused = msgspec.json.decode(self._child.line(None) or b'{"message": "its process died"}')
         if refused:
             hint = refused.get("hint") or self._child.said.strip()[-500:] or "run it by hand"
             raise UsageError(refused["message"], hint=hint)
 
     def ask(self, recording: Path, given: bytes | None, timeout: float | None) -> Outcome | None:
-        """The outcome; None when there will be none."""
+        """Return the outcome; None if the process ended or timed out."""
         self._child.said = ""
         words = [os.fsencode(recording)] if given is None else [os.fsencode(recording), given]
         try:
@@ -304,9 +315,9 @@ class _Worker:
         return Outcome(recording=name, status="failed", cause=cause, detail=said)
 
     def end(self) -> None:
-        """Kill the process. Its caller gets an outcome."""
+        """Kill the process. Its caller then gets an outcome."""
         self._child.kill()
 
     def close(self) -> None:
-        """Kill it, and let go of what belongs to it."""
+        """Kill the process and close its pipes."""
         self._child.close()

@@ -1,4 +1,4 @@
-"""One regression, from the first recording to the last."""
+"""Regression over many recordings, and the journal from which it can be resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Regression:
-    """``account`` and ``tally`` say how far it has come, also when it was interrupted."""
+    """Regression. ``account`` and ``tally`` contain its progress, also after an interruption."""
 
     def __init__(self, account: Header, known: Baseline, journal: Journal | None = None) -> None:
         self.account = account
@@ -34,14 +34,16 @@ class Regression:
         self._journal = journal
 
     def resume(self, recordings: Sequence[Location]) -> list[Location]:
-        """Load finished outcomes from the journal and return the remaining recordings, including
-        failed downloads."""
+        """Load finished outcomes from the journal and return the remaining recordings.
+
+        Recordings that could not be downloaded remain.
+        """
         kept = {} if self._journal is None else self._journal.read()
         done = {name: outcome for name, outcome in kept.items() if not outcome.away}
         for one in recordings:
             outcome = done.get(name_of(one))
             if outcome is not None:
-                outcome.known = self._known.has(outcome)  # by the baseline of today
+                outcome.known = self._known.has(outcome)  # according to the current baseline
                 self.tally.add(outcome)
         self.account.resumed = len(self.tally)
         return [one for one in recordings if name_of(one) not in done]
@@ -54,10 +56,10 @@ class Regression:
         fail_fast: bool,
         step: Callable[[Tally], None],
     ) -> None:
-        """Replay the recordings and call ``step`` after each.
+        """Replay the recordings and call ``step`` after each. ``fail_fast`` stops at the first
+        failure.
 
-        Raises :class:`KeyboardInterrupt` after the user interrupts it, when all replays
-        have ended.
+        A :class:`KeyboardInterrupt` propagates after all replays have ended.
         """
         start = monotonic()
         self.account.ended = "interrupted"
@@ -77,7 +79,7 @@ class Regression:
                 self._journal.close()
 
     def _add(self, outcome: Outcome) -> None:
-        line = as_line(outcome)  # before it loses its details
+        line = as_line(outcome)  # before the tally deletes its details
         self.tally.add(outcome)
         if self._journal is not None:
             self._journal.add(line)
@@ -93,8 +95,10 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Journal:
-    """A file with what the job is in its first line, and one outcome per line after it. A line that
-    a kill tore is made again."""
+    """File with the job in the first line and one outcome in each further line.
+
+    An incomplete last line is ignored, so its recording is replayed again.
+    """
 
     def __init__(self, path: Path, job: Job) -> None:
         self._path, self._job = path, job
@@ -104,8 +108,8 @@ class Journal:
     def read(self) -> dict[str, Outcome]:
         """Return the finished outcomes by recording.
 
-        Raises :class:`UsageError` for a file that is not a journal, or is the journal of a
-        different job.
+        Raises :class:`UsageError` for a file that is not a journal, has a different version, or
+        belongs to a different job.
         """
         head, *lines = self._path.read_bytes().split(b"\n") if self._path.exists() else [b""]
         if not lines:
@@ -135,19 +139,26 @@ class Journal:
             )
 
     def add(self, line: bytes) -> None:
-        """One more outcome. It is there even if this process is killed in the next moment."""
+        """Append an outcome.
+
+        It is in the file even if this process is killed immediately afterwards.
+        """
         if self._file is None:
             self._file = self._begun()
         self._file.write(line)
 
     def _begun(self) -> IO[bytes]:
-        """Only now: a job that cannot even begin leaves the old journal as it is."""
+        """Write the job and the outcomes read before, and open the file for appending.
+
+        It is called with the first outcome, so a job that cannot start leaves the old journal
+        unchanged.
+        """
         head = msgspec.json.encode(_Head(_VERSION, self._job)) + b"\n"
         replace_file(self._path, head + b"".join(map(as_line, self._kept.values())), sync=False)
         return self._path.open("ab", buffering=0)
 
     def close(self) -> None:
-        """No more."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 

@@ -42,7 +42,7 @@ def _system() -> str:
 
 
 class Header(msgspec.Struct, kw_only=True, rename="camel"):
-    """``total`` recordings were to be re-enacted; ``seconds`` is how long it took."""
+    """Facts about a regression. ``total`` is the number of recordings to replay."""
 
     paths: list[str]
     job: Job
@@ -57,14 +57,14 @@ class Header(msgspec.Struct, kw_only=True, rename="camel"):
     resumed: int = 0
     """Number of outcomes loaded from the journal."""
     ended: str = "complete"
-    """``interrupted``, or ``stopped`` at the first that went wrong."""
+    """``complete``, ``interrupted``, or ``stopped`` at the first failure."""
     reenact: str = __version__
     python: str = msgspec.field(default_factory=platform.python_version)
     system: str = msgspec.field(default_factory=_system)
 
 
 def report_json(account: Header, tally: Tally) -> dict[str, Any]:
-    """Version 1 of the report."""
+    """Return the report as JSON values, in version 1."""
     return {
         "version": _VERSION,
         "run": msgspec.to_builtins(account),
@@ -91,9 +91,10 @@ def _whole(outcome: Outcome) -> dict[str, Any]:
 
 
 def check_report_paths(places: dict[str, str | None]) -> None:
-    """``{"--html": "out/report.html"}``: can a file be written at each of them? Makes the folders.
+    """Check that a file can be written at each path, and create the folders.
 
-    Raises :class:`UsageError` now, not after an hour of work.
+    ``places`` maps options to paths, such as ``{"--html": "out/report.html"}``. Raises
+    :class:`UsageError` before the first replay, and not after the last one.
     """
     seen: dict[str, str] = {}
     for flag, place in places.items():
@@ -113,7 +114,7 @@ def _check(flag: str, place: Path) -> None:
         if place.is_dir():
             raise OSError(EISDIR, "it is a folder")
         place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_name(f"{place.name}.tmp")  # as it will be written
+        beside = place.with_name(f"{place.name}.tmp")  # the temporary file of `replace_file`
         beside.open("ab").close()
         beside.unlink()
         if place.exists():
@@ -168,7 +169,7 @@ _ERRORS = ("unreadable", "timeout")
 def junit_xml(outcomes: Iterable[Outcome]) -> str:
     """Return JUnit XML with one test case per recording.
 
-    Known failures are skipped, with their cause.
+    Known failures are reported as skipped, with their cause.
     """
     cases = sorted(outcomes, key=lambda outcome: outcome.recording)
     failed = sum(1 for one in cases if _tag(one) == "failure")
@@ -212,13 +213,13 @@ def _clean(text: str) -> str:
 
 
 _ROOM = 16 * 1024 * 1024
-"""Maximum bytes of complete divergences. Further divergences are shortened."""
+"""Maximum bytes of structured divergences. Further outcomes have only their text."""
 _COMPARED = 20_000
-"""Characters of a text that is compared word by word."""
+"""Maximum characters of two texts that are compared word by word."""
 
 
 def html_page(account: Header, tally: Tally) -> str:
-    """The document."""
+    """Return the HTML document."""
     return regress_page("reenact regress", page_contents(account, tally))
 
 
@@ -263,7 +264,7 @@ class _Writer:
 
 
 def _row(outcome: Outcome) -> list[Any]:
-    """Name, seconds, calls that were served, and what is its own about it."""
+    """Return the name, the seconds, the number of served calls and the gist, if there is one."""
     row = [outcome.recording, outcome.seconds, outcome.served]
     return [*row, outcome.gist] if outcome.gist else row
 
@@ -271,7 +272,7 @@ def _row(outcome: Outcome) -> list[Any]:
 def _divergence(outcome: Outcome) -> Divergence | None:
     try:
         return None if outcome.divergence is None else Divergence.from_json(outcome.divergence)
-    except UsageError:  # from a journal that a newer version has written
+    except UsageError:  # from a journal of a newer version
         return None
 
 

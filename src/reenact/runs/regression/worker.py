@@ -1,9 +1,9 @@
-"""Process that replays recordings in one function of the program, one after the other.
+"""Worker process that calls one function of the program for each recording.
 
-:class:`reenact.runs.regression.performers.FunctionPerformer` starts it. Each input line is a path
-as hexadecimal digits, followed by the arguments of the function as JSON if the recording does not
-contain them. Each output line is an outcome. Outcomes have a separate pipe. Standard output of the
-function is discarded, and its standard error explains why the process died.
+:class:`reenact.runs.regression.performers.FunctionPerformer` starts it. Each input line is a path,
+followed by the input of the function as JSON if the recording does not contain it. Both are
+hexadecimal digits. Each output line is an outcome, written to a separate pipe. Standard output of
+the function is discarded. The end of its standard error explains why the process died.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NEEDED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 
 
 def load_target(text: str) -> Target:
-    """The function that ``module:function`` names. Raises :class:`UsageError`."""
+    """Return the function named ``module:function``. Raises :class:`UsageError`."""
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise UsageError(f"{text!r} names no function", hint="--target package.module:function")
@@ -61,9 +61,10 @@ def load_target(text: str) -> Target:
 def perform(
     target: Target, recording: Path, policy: str | None = None, given: bytes | None = None
 ) -> Outcome:
-    """Call ``target`` with the recorded input, or with the JSON ``given``, in a strict replay.
+    """Call ``target`` in a strict replay, with the recorded input.
 
-    The result must be equal to the recorded one, if there is one.
+    The JSON ``given`` is the input if none was recorded. The result must be equal to the recorded
+    one, if there is one.
     """
     name = name_of(recording)
     place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
@@ -84,7 +85,7 @@ def perform(
     except RecordingError as error:
         return unreadable(recording, error)
     except BaseException as error:  # noqa: BLE001 - all errors of the program are reported
-        # A divergence, too, even if a client library has made an error of its own of it.
+        # A divergence is found even if a client library has converted it to its own error.
         found = _found(opened)
         if found is None:
             return _raised(name, error)
@@ -101,13 +102,13 @@ def perform(
 def _found(opened: Session) -> Divergence | None:
     try:
         found = opened.divergences()
-    except SessionClosed:  # it could not even be opened
+    except SessionClosed:  # the session could not be opened
         return None
     return found[0] if found else None
 
 
 def _say_nothing(text: str) -> None:
-    """Discard output of a worker."""
+    """Discard a warning."""
 
 
 def _arguments(target: Target, begun: dict[str, Any]) -> list[Any]:
@@ -147,9 +148,9 @@ def _raised(name: str, error: BaseException) -> Outcome:
 
 
 def main(words: list[str]) -> int:
-    """Run ``worker FD TARGET [POLICY]`` with jobs on standard input.
+    """Run ``worker FD TARGET [POLICY]`` with one recording per line of standard input.
 
-    The first line written is an error that prevents all replays, or is empty.
+    The first line written is an empty object, or an error that prevents all replays.
     """
     number, text, *policy = words
     os.set_inheritable(int(number), False)
@@ -164,7 +165,7 @@ def main(words: list[str]) -> int:
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     keep_installed()
-    gc.freeze()  # the program stays
+    gc.freeze()  # the modules of the program stay in memory
     here = os.getcwd()
     for line in jobs:
         path, *given = (bytes.fromhex(word) for word in line.decode("ascii").split())

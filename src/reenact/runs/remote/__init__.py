@@ -1,1 +1,1 @@
-"""Recordings on a server or in an object store: their locations, downloads and cache."""
+"""Recordings on a server or in an object store, and the cache for their downloads."""

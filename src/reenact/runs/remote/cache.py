@@ -26,7 +26,10 @@ MOST = 8 << 30
 _LOW = 0.9
 """Share of the limit that remains after a cleanup, so that the next download needs none."""
 _SHARE = 16
-"""Others fill it, too: look again when this part of the room that was left is used."""
+"""Divisor of the free space after whose use the cache is measured again.
+
+Other processes fill the cache, too.
+"""
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
@@ -40,7 +43,10 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 class Cache:
-    """At most about ``most`` bytes; what is in use is never removed, and may be more than that."""
+    """Cache of downloads with about ``most`` bytes at most.
+
+    Entries in use are never removed, so the cache can exceed its limit.
+    """
 
     def __init__(self, folder: Path, most: int = MOST) -> None:
         self.folder = folder
@@ -68,7 +74,8 @@ class Cache:
             with self._locked(key, fcntl.LOCK_EX) as fd:
                 if not (entry.is_dir() and is_good(entry)):
                     self._fill(entry, fd, fill)
-                # Others may remove it in the moment between the two locks: then it is made again.
+                # Another process can remove the entry between the two locks. Then the loop
+                # fills it again.
                 fcntl.flock(fd, fcntl.LOCK_SH)
                 if entry.is_dir() and self._is_lock(key, fd):
                     self._make_room()
@@ -79,8 +86,8 @@ class Cache:
     def _locked(self, key: str, how: int) -> Iterator[int]:
         """Hold the lock of ``key``.
 
-        Removing an entry removes its lock too, so a lock that was waited for may be stale.
-        Then the new lock is tried.
+        Removing an entry removes its lock file too, so the locked file may be stale. Then the new
+        lock file is tried.
         """
         while True:
             path = self.folder / f"{key}.lock"
@@ -102,7 +109,7 @@ class Cache:
 
     def _fill(self, entry: Path, fd: int, fill: Callable[[Path], None]) -> None:
         self._clear(entry.name)
-        # Of its own: one that was given up may still be written to.
+        # A new folder, because an abandoned download may still write to the previous one.
         beside = entry.with_name(f"{entry.name}.{entropy(4).hex()}.part")
         beside.mkdir(mode=0o700)
         try:
@@ -132,7 +139,10 @@ class Cache:
             self._room = max(0, self._most - total) // _SHARE
 
     def _entries(self) -> Iterator[tuple[float, int, str]]:
-        """Return the last use, size and key of each entry. Interrupted downloads are deleted."""
+        """Yield the last use, size and key of each entry.
+
+        Remove entries of interrupted downloads.
+        """
         for path in self.folder.glob("*.lock"):
             try:
                 when, said = path.stat().st_mtime, path.read_bytes()
@@ -144,7 +154,7 @@ class Cache:
                 self._remove(path.stem)
 
     def _remove(self, key: str) -> bool:
-        """Remove an entry that is not in use."""
+        """Remove an entry. Return False if it is in use."""
         try:
             fd = os.open(self.folder / f"{key}.lock", os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -36,7 +36,7 @@ from reenact.store.verify import verify
 __all__ = ["FetchOptions", "FetchingPerformer", "fetching_performer"]
 
 _SOON: Final = frozenset({"rate_limited", "unavailable"})
-"""Error codes of servers that are temporarily unavailable."""
+"""Error codes of a server that is temporarily unavailable."""
 _TEXTS: Final = ("cause", "detail", "gist")
 _OURS: Final = (RecordingError, SinkError, ServerMisused, ServerRefused, ServerUnusable)
 
@@ -44,8 +44,8 @@ _OURS: Final = (RecordingError, SinkError, ServerMisused, ServerRefused, ServerU
 class FetchOptions:
     """Access to remote recordings, on any machine.
 
-    ``opener`` converts ``access`` to stores. ``secrets`` are the confidential parts of it and
-    are never printed. ``folder`` is the cache, with about ``most`` bytes at most.
+    ``opener`` converts ``access`` to stores. ``secrets`` are its confidential parts, which are
+    removed from all outcomes. ``folder`` is the cache, with about ``most`` bytes at most.
     """
 
     def __init__(
@@ -92,7 +92,10 @@ class FetchingPerformer:
             self._cache = Cache(folder.absolute(), means.most)
 
     def __call__(self, recording: Location) -> Outcome:
-        """The outcome. Raises :class:`UsageError` when the job makes no sense."""
+        """Replay a recording and return its outcome.
+
+        Raises :class:`UsageError` for an invalid job.
+        """
         if isinstance(recording, Path):
             return self._hidden(self._perform(recording))
         with ExitStack() as held:
@@ -111,7 +114,11 @@ class FetchingPerformer:
         )
 
     def _fetch(self, library: RemoteStore, remote: RemoteRecording, folder: Path) -> None:
-        """Download with retries, but only once if the store has never responded."""
+        """Download with retries.
+
+        After the last retry of a download has failed, there are no retries until a download
+        succeeds.
+        """
         for seconds in (*(() if self._away else self._pauses), None):
             try:
                 self._try(library, remote, folder)
@@ -158,19 +165,19 @@ class FetchingPerformer:
         return outcome
 
     def _hidden(self, outcome: Outcome) -> Outcome:
-        """A program may print all it can find."""
+        """Remove the secrets from an outcome, because a program can print anything it finds."""
         for secret in self._secrets:
             for field in _TEXTS:
                 setattr(outcome, field, getattr(outcome, field).replace(secret, "…"))
         return outcome
 
     def stop(self) -> None:
-        """See :class:`Performer`."""
+        """Abandon the downloads and end the replays in progress."""
         self._stop_pulling()
         self._perform.stop()
 
     def close(self) -> None:
-        """See :class:`Performer`."""
+        """Abandon the downloads and close the performer."""
         self._stop_pulling()
         self._perform.close()
 
@@ -185,7 +192,7 @@ def _is_passing(error: ReenactError) -> bool:
 
 
 def _is_whole(entry: Path) -> bool:
-    """Is it still what was got?"""
+    """Return True if the cached recording is intact."""
     try:
         verify(entry / RECORDING)
     except RecordingError:
@@ -199,7 +206,10 @@ def _empty(folder: Path) -> None:
 
 
 def _not_got(remote: RemoteRecording, error: ReenactError) -> Outcome:
-    """One that was not got for a reason that is not its own is tried again when this is resumed."""
+    """Return the outcome of a failed download.
+
+    It is tried again on resume, unless the recording itself is the reason.
+    """
     outcome = unreadable(remote, error)
     outcome.away = not isinstance(error, RecordingError)
     if outcome.away:

@@ -1,4 +1,4 @@
-"""A recording that is elsewhere, and who can get it."""
+"""Locations of recordings, and the interface of stores with remote ones."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ class RemoteRecording(
 
     @property
     def where(self) -> str:
-        """The name, without who keeps it."""
+        """Return the name without the prefix of its store."""
         return self.name.removeprefix(f"{self.keeper}:").removeprefix("//")
 
 
 Location = Path | RemoteRecording
-"""A recording that is here, or elsewhere."""
+"""Local path or remote recording."""
 
 
 def is_remote(name: str) -> bool:
-    """Is this the name of something that is not in a folder of this machine?"""
+    """Return True if ``name`` has the prefix of a remote recording."""
     return name.startswith(_PREFIXES)
 
 
 class RemoteStore(Protocol):
-    """Gets recordings, from any number of threads."""
+    """Store of remote recordings. Thread-safe."""
 
     def fetch(self, remote: RemoteRecording, folder: Path) -> None:
         """Write the recording as ``RECORDING`` into the empty ``folder`` and verify every file.
-        Input of the program that the recording does not contain is written as ``GIVEN``, in JSON.
 
+        Input of the program that the recording does not contain is written as ``GIVEN``, in JSON.
         Raises :class:`RecordingMissing`, :class:`RecordingError` for an incomplete recording,
         :class:`ServerRefused` without permission, :class:`ServerUnusable` without a response, and
         :class:`OSError` if it cannot be written.
@@ -75,7 +75,7 @@ class RemoteStore(Protocol):
 
 
 Opener = Callable[[bytes], Mapping[StoreKind, RemoteStore]]
-"""Function that opens the stores of an access.
+"""Function that converts an access, as bytes, to the stores that it opens.
 
-It runs on any machine. Raises :class:`UsageError`.
+It runs on the machine that replays. Raises :class:`UsageError`.
 """

@@ -52,7 +52,7 @@ _AT_ONCE: Final = 16
 class _Spot(NamedTuple):
     bucket: str
     key: str
-    """Key of an object, prefix, or empty."""
+    """Key of an object, or a prefix; can be empty."""
 
 
 def _spot(name: str) -> _Spot:
@@ -63,10 +63,10 @@ def _spot(name: str) -> _Spot:
 
 
 def find_bucket_recordings(name: str, settings: Mapping[str, str]) -> list[RemoteRecording]:
-    """The recordings at or under ``s3://bucket/prefix``, in the order of their names.
+    """Return the recordings at or under ``s3://bucket/prefix``, sorted by name.
 
-    Nothing is read but names and, of what might be a tape, its beginning. Raises
-    :class:`RecordingMissing` when there is none, :class:`ServerRefused`, :class:`ServerUnusable`,
+    It reads the list of objects and the beginning of possible tapes. Raises
+    :class:`RecordingMissing` if there is none, :class:`ServerRefused`, :class:`ServerUnusable` and
     :class:`UsageError`.
     """
     spot = _spot(name)
@@ -103,12 +103,12 @@ def _objects(bucket: Bucket, key: str) -> list[Object]:
     try:
         found.append(bucket.at(f"{key}.sig"))
     except RecordingMissing:
-        pass  # most have none
+        pass  # most tapes have no signature
     return found
 
 
 class BucketRecordings:
-    """A library."""
+    """Store of recordings in S3 buckets: a :class:`reenact.runs.remote.location.RemoteStore`."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
@@ -118,7 +118,10 @@ class BucketRecordings:
         return "Objects()"
 
     def fetch(self, remote: RemoteRecording, folder: Path) -> None:
-        """See :class:`Library`."""
+        """Download a recording into ``folder``.
+
+        Raises :class:`RecordingDamaged` if it has changed.
+        """
         spot = _spot(remote.name)
         bucket = self._buckets.get(spot.bucket)
         if bucket is None:
@@ -157,7 +160,7 @@ _TAPE_PARTS = frozenset({"", ".sig"})
 
 
 class Object(NamedTuple):
-    """``tag`` is another one for other content."""
+    """Object of a bucket. ``tag`` changes with the content."""
 
     key: str
     size: int
@@ -167,8 +170,8 @@ class Object(NamedTuple):
 def group_by_recording(objects: Iterable[Object]) -> dict[str, list[Object]]:
     """Group objects by recording, sorted by key.
 
-    Objects inside a capture belong to it. Only the content of a ``.jsonl`` object determines
-    whether it is a tape.
+    Objects inside a capture belong to it. Every ``.jsonl`` object counts as a tape here; its
+    content must be checked.
     """
     found = sorted(objects)
     folders = {_folder(one.key) for one in found if _name(one.key) in (MANIFEST, EVENTS)}
@@ -185,12 +188,12 @@ def group_by_recording(objects: Iterable[Object]) -> dict[str, list[Object]]:
 
 
 def _has(key: str, objects: list[Object]) -> bool:
-    """Is it there itself, and not only what belongs to it?"""
+    """Return True if the object with this key exists and is not empty."""
     return any(one.key == key and one.size for one in objects)
 
 
 def capture_members(folder: str, objects: Iterable[Object]) -> list[Object]:
-    """Return the objects of a capture, without sealed values and the like."""
+    """Return the objects that a capture consists of: manifest, events, signature and blobs."""
     start = f"{folder}/" if folder else ""
     return sorted(one for one in objects if _is_member(one.key, start, _PARTS, f"{BLOBS}/"))
 
@@ -213,7 +216,7 @@ def _is_member(key: str, start: str, parts: frozenset[str], blobs: str) -> bool:
 
 
 def version_of(objects: Iterable[Object]) -> str:
-    """Another one when any of them is."""
+    """Return a digest that changes with any of the objects."""
     return sha256(repr([tuple(one) for one in sorted(objects)]).encode()).hexdigest()
 
 
@@ -257,7 +260,7 @@ _STATUS: Final = re.compile(r"status code: (\d{3})")
 
 
 def open_bucket(name: str, settings: Mapping[str, str]) -> Bucket:
-    """Nothing is asked yet. Raises :class:`UsageError`."""
+    """Return a bucket without sending a request. Raises :class:`UsageError`."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import S3Store
@@ -289,7 +292,7 @@ class Bucket:
         self._store, self._name = store, name
 
     def under(self, key: str) -> Iterator[Object]:
-        """All objects below what is like a folder; all there are, when ``key`` is empty."""
+        """Yield the objects below the prefix ``key``, or all objects if it is empty."""
         import obstore
 
         with self._told(key):
@@ -298,7 +301,7 @@ class Bucket:
                     yield Object(one["path"], one["size"], one.get("e_tag") or "")
 
     def at(self, key: str) -> Object:
-        """One object. Raises :class:`RecordingMissing`."""
+        """Return one object. Raises :class:`RecordingMissing`."""
         import obstore
 
         with self._told(key):
@@ -306,14 +309,17 @@ class Bucket:
             return Object(one["path"], one["size"], one.get("e_tag") or "")
 
     def start(self, key: str, size: int) -> bytes:
-        """The first ``size`` bytes of an object that is not empty."""
+        """Return the first ``size`` bytes of an object that is not empty."""
         import obstore
 
         with self._told(key):
             return bytes(obstore.get_range(self._store, key, start=0, length=size))
 
     def download(self, found: Object, target: Path) -> None:
-        """Write an object, as it was listed, to a file."""
+        """Write an object to a file.
+
+        Raises :class:`RecordingDamaged` if it has changed since the listing.
+        """
         import obstore
 
         options = {"if_match": found.tag} if found.tag else {}
@@ -348,7 +354,7 @@ class Bucket:
             raise self._otherwise(key, error) from None
 
     def _otherwise(self, key: str, error: Exception) -> ReenactError:
-        """Lists say what is wrong with them in words only."""
+        """Convert an error without a type of its own. A listing has its status only in the text."""
         status = _STATUS.search(str(error))
         if status is not None and status[1] == "404":
             return self._missing(key)
@@ -384,7 +390,7 @@ class Bucket:
 
 
 def _reason(error: Exception) -> str:
-    """A status or a sentence, and nothing of an answer, which may repeat what was sent."""
+    """Return the first line of an error, without a response body, which can repeat the request."""
     first = str(error).strip().splitlines()[:1]
     said = first[0] if first else type(error).__name__
     return said.partition("<")[0].strip()[:_WHY] or type(error).__name__
