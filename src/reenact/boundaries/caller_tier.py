@@ -1,8 +1,8 @@
-"""Whose code makes a call: the user's own, an installed library, or plumbing.
+"""Tiers of the code that makes a call: user, library or plumbing.
 
-What the user's own modules draw of clock and chance is part of the program. What libraries above a
-boundary draw is served while there is something recorded. Plumbing (the standard library, clients,
-event loops) is left alone: what it draws depends on the machine.
+Clock readings and random values of the user's modules are part of the program. The draws of
+libraries above a boundary are served while the recording has some. Plumbing (the standard library, clients,
+event loops) is ignored, because its draws depend on the machine.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ LOGGING: Final = frozenset({"gzip", "logging", "tarfile", "zipfile"})
 SEEN_THROUGH: Final = frozenset(
     "crypt email fastuuid numpy random secrets statistics tempfile uuid uuid_utils".split()
 )
-"""They draw for whoever calls them."""
+"""Modules that draw on behalf of their callers."""
 
 KNOWN: Final[dict[Any, Tier]] = {}
-"""By the name of the module: for those who have no time to call :func:`tier_of`."""
+"""Tiers by module name, a cache for callers that cannot afford to call :func:`tier_of`."""
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 
@@ -85,7 +85,7 @@ def tier(name: str, file: str | None) -> Tier:
 
 
 def why(name: str, file: str | None) -> tuple[Tier, str]:
-    """The same, with the reason in words."""
+    """Return the tier of a module, with the reason in words."""
     if name in ("__main__", "__mp_main__"):
         return "user", "the program itself"
     *_, top = packages = list(_packages(name))
@@ -118,14 +118,14 @@ def _is_standard(file: str) -> bool:
 
 
 def caller(depth: int) -> FrameType | None:
-    """The frame of whoever draws: ``depth`` frames above, or further up, where that is a module
-    that draws for others."""
+    """Return the frame that draws: ``depth`` frames above, or the caller of a module that draws on
+    behalf of others."""
     frame: FrameType | None = sys._getframe(depth + 1)
     while frame is not None:
         name = frame.f_globals.get("__name__")
         if not isinstance(name, str):
             return frame
-        # Where files are watched, our own ``open`` calls what ``tempfile`` has given to it.
+        # If files are watched, Reenact's ``open`` calls the opener of ``tempfile``.
         if (
             name.partition(".")[0] not in SEEN_THROUGH
             and name != "reenact.boundaries.files.patches"

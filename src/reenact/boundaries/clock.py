@@ -47,8 +47,10 @@ _OF_NOW = ("localtime", "gmtime", "ctime")
 
 
 def drawn(name: str, live: Callable[[], Any], module: dict[str, Any]) -> Any:
-    """What ``live`` gives to the code whose globals are ``module``: drawn from the session where
-    that is not plumbing."""
+    """Return the result of ``live`` for code with the globals ``module``.
+
+    It is drawn from the session unless that code is plumbing.
+    """
     session = current()
     if session is None:
         return live()
@@ -220,7 +222,7 @@ def _now(module: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]
 
     def now(cls: Any, tz: Any = None) -> Any:
         if not (tz is None or isinstance(tz, module.tzinfo)):
-            return original(cls, tz)  # which says what is wrong
+            return original(cls, tz)  # raises the error for the wrong type
         caller = _frame(1).f_globals
         if tz is None:
             ticks = drawn("clock datetime.now", lambda: _ticks(module, original(plain)), caller)

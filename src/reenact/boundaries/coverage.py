@@ -1,4 +1,4 @@
-"""What is covered and how, in words: the table of boundaries, and the tiers of modules."""
+"""Coverage report: the table of boundaries, and the tiers of modules."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ TIERS: dict[Tier, str] = {
     "library": "recorded aside; in a replay served while there is some left, then real",
     "plumbing": "left alone",
 }
-"""What becomes of the draws of a module."""
+"""Treatment of the draws of a module, by tier."""
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """A library with a boundary. ``places`` is what is replaced in it; empty for one that is not
-    installed here, or only told when it is used."""
+    """Library with a boundary.
+
+    ``places`` lists its replaced functions. It is empty for a library that is not installed, or
+    that only reports its use.
+    """
 
     name: str
     module: str
@@ -59,7 +62,7 @@ def _covered(boundary: Boundary) -> Covered:
 
 
 def _files() -> Covered:
-    """Those of declared roots, which are put in place only where there are any."""
+    """Describe the patches of declared files, which are installed only if there are file roots."""
     return Covered("declared files", "builtins", "calls", True, _of(file_patches()))
 
 
@@ -72,7 +75,7 @@ def _how(boundary: Boundary) -> How:
 def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # its package is not there, or somebody made it by hand
+    except (ImportError, ValueError):  # its package is missing, or the module was created by hand
         return False
 
 

@@ -44,8 +44,11 @@ class _Home:
 
 
 def like_builtin(function: Any, original: Any) -> Any:
-    """``function``, whose first argument is nobody's, in place of ``original``, which is written in
-    C: as an attribute of a class it does not become a method, and it is pickled by its name."""
+    """Return ``function`` as a replacement of ``original``, which is written in C.
+
+    The first argument of ``function`` is unused. The result does not become a method as a class
+    attribute, and it is pickled by its name.
+    """
     function.__name__ = original.__name__
     function.__qualname__ = original.__qualname__
     function.__doc__ = original.__doc__
@@ -66,7 +69,7 @@ class Rebinding:
 
     @property
     def places(self) -> list[str]:
-        """What it replaces, as far as this system has it."""
+        """Dotted names of the replaced functions that exist on this system."""
         owner = self._owner
         return [f"{owner.__name__}.{name}" for name in self._make if hasattr(owner, name)]
 
@@ -84,7 +87,7 @@ class Rebinding:
         _standing.append(self._new)
 
     def remove(self) -> None:
-        """Put the originals back. What somebody else has put in place stays."""
+        """Restore the originals. Replacements by other code stay in place."""
         global _last
         _swap(vars(self._owner), self._new, self._originals)
         _look("remove", self._new, self._before).swap(self._new, self._originals)
@@ -97,9 +100,9 @@ class Rebinding:
 Functions = Mapping[str, Any]
 
 _replaced: WeakKeyDictionary[ModuleType, set[str]] = WeakKeyDictionary()
-"""What was ever replaced: it will be again."""
+"""All names that were ever replaced, because they will be replaced again."""
 _standing: list[Functions] = []
-"""What stands in the place of something now."""
+"""Replacements that are currently installed."""
 
 
 class _Sought:
@@ -138,12 +141,15 @@ class _Sought:
 
 
 class _Look:
-    """Where names stand for what is sought: in the user's own modules, and in those that are not
-    among ``known``. A session replaces functions of many modules, one module after the other, and
-    to look through all that is imported for each of them would take most of its time."""
+    """Index of references to functions, in the user's modules and in modules that are not in
+    ``known``.
+
+    A session replaces functions of many modules, one after the other. Searching all imported
+    modules for each of them would take most of the time.
+    """
 
     def __init__(self, known: frozenset[str] | None) -> None:
-        modules: dict[str, Any] = dict(sys.modules)  # anything may stand there
+        modules: dict[str, Any] = dict(sys.modules)  # the values can be anything
         self.modules = frozenset(modules)
         self._places = [
             names
@@ -169,7 +175,7 @@ class _Look:
                 self._found[id(value)].append((names, at))
 
     def swap(self, old: Functions, new: Functions) -> None:
-        """Where a name stands for one of ``old``, let it stand for the same of ``new``."""
+        """Replace references to the functions of ``old`` by the functions of ``new``."""
         for name, value in old.items():
             self._sought.add(id(new[name]))
             for names, at in self._found.pop(id(value), ()):
@@ -182,8 +188,10 @@ _last: tuple[Any, _Look] | None = None
 
 
 def _look(what: str, functions: Functions, known: frozenset[str] | None = None) -> _Look:
-    """One look for all that is installed, or removed, together: until a module is imported, or
-    something else is done."""
+    """Return a shared index for patches that are installed or removed together.
+
+    It is valid until a module is imported.
+    """
     global _last
     moment = what, known, len(sys.modules), next(reversed(sys.modules), "")
     if _last is None or _last[0] != moment:
@@ -196,7 +204,7 @@ def _look(what: str, functions: Functions, known: frozenset[str] | None = None) 
 
 
 def _expected() -> list[Any]:
-    """What stands now where something was replaced before."""
+    """Return the current values of all names that were replaced before."""
     places = [(owner, name) for owner, names in _replaced.items() for name in names]
     return [found for owner, name in places if (found := getattr(owner, name, None)) is not None]
 
@@ -226,7 +234,7 @@ class Attribute:
             setattr(self._owner, self._name, self._new)
 
     def remove(self) -> None:
-        """Put the original back, unless somebody has replaced ours in the meantime."""
+        """Restore the original, unless other code has replaced the patch in the meantime."""
         if self._new is not None and vars(self._owner).get(self._name) is self._new:
             setattr(self._owner, self._name, self._original)
         self._original = self._new = None
@@ -251,7 +259,7 @@ class InsidePatch:
             self._installed = self._cell.cell_contents = self._wrap(self._original)
 
     def remove(self) -> None:
-        """Put the original back, unless somebody has replaced ours in the meantime."""
+        """Restore the original, unless other code has replaced the patch in the meantime."""
         if self._cell is not None and self._cell.cell_contents is self._installed:
             self._cell.cell_contents = self._original
 

@@ -46,8 +46,10 @@ def _request(conn: Any, sent: Outgoing) -> Request:
 
 
 class _Errors(Errors):
-    """A call of http.client is two calls of the program: the first sends, the second receives.
-    Which one raised is part of the failure."""
+    """Serializer of exceptions that stores whether sending or receiving failed.
+
+    One recorded call covers two calls of the program: one sends, and one receives.
+    """
 
     def __init__(self) -> None:
         self.receiving = False
@@ -61,7 +63,7 @@ class _Errors(Errors):
 
 
 class _Broken(io.RawIOBase):
-    """What is read from a connection that failed."""
+    """Stream of a failed connection, which raises its error."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -77,8 +79,11 @@ class _Broken(io.RawIOBase):
 
 
 class StandIn:
-    """The socket of ``conn`` in a session. ``real`` is that of the live calls, once there is one;
-    what only that can tell, a replay cannot."""
+    """Socket of ``conn`` in a session.
+
+    ``real`` is the socket of live calls, once there is one. Its other attributes are not available
+    in a replay.
+    """
 
     def __init__(self, conn: Any, real: Any = None) -> None:
         self.real = real
@@ -161,7 +166,7 @@ class StandIn:
             getattr(self.real, name)(*arguments)
         return self.real
 
-    # What else is done with a socket
+    # Other socket methods
 
     def close(self) -> None:
         answer, self._answer = self._answer, None

@@ -1,7 +1,7 @@
-"""httpx and httpx2: every transport of a client, whatever it is made of.
+"""Boundary for httpx and httpx2: all transports of a client.
 
-The seam is the choice of a transport for a request: what the client does around it (cookies,
-redirects, authentication, logging, hooks) is the client's own, recording and replaying.
+The patched function chooses the transport for a request. The client's own work around it (cookies,
+redirects, authentication, logging, hooks) runs in recordings and replays alike.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["patches"]
 
 _PIECES, _WHOLE, _UNSEEN = range(3)
 _reading: ContextVar[int] = ContextVar("reenact.httpx.reading", default=_PIECES)
-"""Does the client read the body before the program gets the response? And can nobody have seen the
-response before it was read?"""
+"""Mode of reading the body: in pieces, completely before the program gets the response, or
+completely before any other code sees the response."""
 
 
 # To data and back
@@ -34,7 +34,7 @@ _LENGTHS = frozenset(map(len, ("content-type", "content-encoding", "upgrade")))
 
 
 class _Headers:
-    """The headers of a request: decoded when somebody looks at all of them."""
+    """Headers of a request, which are decoded on demand."""
 
     __slots__ = ("_raw", "content", "upgrades")
 
@@ -42,8 +42,10 @@ class _Headers:
         self._raw = raw
         kind = coding = b""
         self.upgrades = False
-        """A connection that is to become something else is no request with an answer: it is none
-        of ours, and the guard sees it."""
+        """A connection upgrade is not a request with a response.
+
+        The boundary ignores it, and the network guard handles it.
+        """
         for name, value in raw:
             if len(name) not in _LENGTHS:
                 continue
@@ -120,8 +122,8 @@ def _response(library: ModuleType, reply: Reply | AsyncReply, stream: Any) -> An
 
 
 def _fill(response: Any, body: bytes | None) -> None:
-    """What reading ``body`` makes of a response, without the six generators that reading takes.
-    Closing is left to who has sent the request: only then it is known how long it took."""
+    """Set the state of a response after reading ``body``, without the six generators of a real
+    read. The sender closes it, because only then the elapsed time is known."""
     if body is not None:
         response._content = body
         response._num_bytes_downloaded = len(body)
@@ -151,8 +153,10 @@ async def _live_async(library: ModuleType, transport: Any, request: Any) -> Asyn
 
 
 def _stream(library: ModuleType, response: Any) -> Any:
-    """The body as it came. Where a transport of the program has read it, there is nothing left to
-    read, and its coding is undone."""
+    """Return the body as it was received.
+
+    If a transport of the program has already read and decoded it, it is encoded again.
+    """
     read = getattr(response, "_content", None)
     if read is None or isinstance(response.stream, library.ByteStream):
         return response.stream
@@ -196,8 +200,11 @@ def patches(library: ModuleType) -> list[Patch]:
 
 
 def _looking_first(library: ModuleType) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A client makes a request and two messages of the standard library to find that no cookie is
-    set, which is a third of its work. A jar of somebody else's may do more than that."""
+    """Skip the cookie extraction of responses without cookies.
+
+    It would create a request and two messages of the standard library, which is a third of the
+    client's work. A custom cookie jar is always called, because it can do more.
+    """
     jar = type(library.Cookies().jar)
 
     def wrap(original: Callable[..., None]) -> Callable[..., None]:

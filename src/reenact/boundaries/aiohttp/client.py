@@ -20,7 +20,7 @@ __all__ = ["connector_patches"]
 
 
 def connector_patches(library: ModuleType) -> list[Patch]:
-    """Those of a version of aiohttp that we know."""
+    """Return the patches for a supported version of aiohttp."""
     connector = library.connector.BaseConnector
     return [
         Patch(connector, "connect", _connecting),

@@ -119,7 +119,7 @@ def _connection(error: ClientConnectorError) -> Data:
 
 
 def _exchange(error: ClientResponseError) -> Data:
-    """Of a request that aiohttp made by itself: the one that opens a tunnel through a proxy."""
+    """Describe the exchange of a proxy tunnel request, which aiohttp sends automatically."""
     info = error.request_info
     return {
         "url": str(info.real_url),
@@ -154,11 +154,14 @@ def _tuples(pairs: Any) -> list[tuple[str, str]]:
 
 
 _idle: WeakKeyDictionary[BaseConnector, Counter[Any]] = WeakKeyDictionary()
-"""How many connections to each place would be waiting to be used again."""
+"""Number of connections per key that a real pool would have available for reuse."""
 
 
 async def connected(connector: BaseConnector, hop: Any, request: Any, traces: Any) -> StandIn:
-    """A connection for ``request``. Who traces connections is told what a pool would tell."""
+    """Return a connection for ``request``.
+
+    Traces receive the signals that a real pool would send.
+    """
     key = request.connection_key
     idle = _idle.setdefault(connector, Counter())
     if idle[key]:
@@ -174,7 +177,10 @@ async def connected(connector: BaseConnector, hop: Any, request: Any, traces: An
 
 
 class StandIn(Connection):
-    """What the response of a hop holds. It takes no place in the pool while it is in use."""
+    """Connection of the response of a hop.
+
+    It does not take a slot of the pool while it is in use.
+    """
 
     def close(self) -> None:
         self._notify_release()
@@ -199,7 +205,7 @@ class StandIn(Connection):
         connector, key = self._connector, self._key
         _idle.setdefault(connector, Counter())[key] += 1
         if not hop.was_live and not connector.closed and not connector._conns.get(key):
-            # A connector complains when it is forgotten while it has connections. This one is
+            # An unclosed connector warns on garbage collection if it has connections. This one is
             # dead; it would be thrown away if it were taken out.
             connector._conns[key].append((hop, monotonic()))
 
@@ -256,14 +262,14 @@ class Hop(ResponseHandler):
         self._params: dict[str, Any] = {}
         self._outbox = Nowhere()
         self._outgoing = b""
-        """What is sent instead, where a run is forked."""
+        """Bytes that are sent instead of the request in a fork."""
         self.transport = self._outbox
         self._connection_lost_called = True  # a connector that closes does not wait for us
         self._answered = False
         self._body: Body | None = None
         self.was_live = False
 
-    # What aiohttp does with a connection
+    # Methods that aiohttp calls on a connection
 
     def set_response_params(self, **params: Any) -> None:
         self._params = params
@@ -271,16 +277,17 @@ class Hop(ResponseHandler):
         super().set_response_params(**{**params, "skip_payload": True, "read_timeout": None})
 
     def start_timeout(self) -> None:
-        """Time-outs of the socket are those of the live connection."""
+        """Do nothing, because socket timeouts belong to the live connection."""
 
     def pause_reading(self) -> None:
-        """Nothing comes that was not asked for."""
+        """Do nothing, because data is only received on request."""
 
     def resume_reading(self, *_: Any, **__: Any) -> None:
-        """The same."""
+        """Do nothing, because reading is never paused."""
 
     def set_exception(self, exc: Any, *cause: Any) -> None:
-        """aiohttp tells the cause to who waits already, and here nobody does."""
+        """Set the cause of ``exc``. aiohttp sets it only for existing waiters, and there are none
+        here."""
         if cause and isinstance(exc, BaseException):
             exc.__cause__ = cause[0]
         super().set_exception(exc, *cause)
@@ -412,7 +419,7 @@ class Hop(ResponseHandler):
                 elif not ends:
                     return
         except Exception:
-            if payload._size:  # it came before the connection broke, and nobody had asked yet
+            if payload._size:  # received before the connection broke, but not read yet
                 yield payload._read_nowait(-1)
             raise
 
@@ -441,7 +448,7 @@ async def _send(protocol: ResponseHandler, data: bytes) -> asyncio.Task[None] | 
         try:
             await protocol._drain_helper()
         except OSError:
-            return  # who reads is told as well
+            return  # the reader gets the error as well
         protocol.start_timeout()
 
     return asyncio.get_running_loop().create_task(drained())
@@ -460,7 +467,7 @@ def _head(message: Any) -> Head:
 
 
 def raw_reason(message: Any) -> str:
-    """The reason as it came: aiohttp reads it as UTF-8, whatever it is."""
+    """Return the reason phrase with its original bytes, which aiohttp decodes as UTF-8."""
     text: str = message.reason
     return text.encode("utf-8", "surrogateescape").decode("latin-1")
 

@@ -1,7 +1,7 @@
-"""aiohttp: every exchange of a client session, one by one, and its websockets.
+"""Boundary for aiohttp: each exchange of a client session, and its websockets.
 
-The seam is the connector: where aiohttp asks it for a connection it gets one that leads nowhere.
-The classes of these are made of aiohttp's own, of parts that may change from version to version.
+The patched function is the connector's ``connect``, which returns a connection to nowhere. The
+classes of these connections derive from aiohttp's own, which can change between versions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INSIDE = (
     "connector.BaseConnector.connect",
     "streams.StreamReader._wait",
 )
-"""What we replace or rely on that is not for everybody."""
+"""Private names of aiohttp that the boundary replaces or uses."""
 
 
 def patches(library: ModuleType) -> list[Patch]:

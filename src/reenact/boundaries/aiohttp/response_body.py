@@ -1,4 +1,4 @@
-"""The body of a response of aiohttp: a stream of its own that asks for more when it is read."""
+"""Body of an aiohttp response: a stream that requests data when it is read."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from reenact.engine.session.context import context_outside_sessions
 __all__ = ["PARTIAL", "Body"]
 
 PARTIAL = b""
-"""A piece that says: the next one is not the end of a chunk of the transfer coding."""
+"""Marker that the next piece does not end a chunk of the transfer coding."""
 
 
 class Body(StreamReader):
-    """What is read of ``reply``. Nothing is asked for before somebody waits for it.
+    """Stream reader for the body of ``reply``. It requests data only when a reader waits.
 
-    It is asked for in a task of its own: whoever waits may give up and come back later.
+    The request runs in a separate task, because a reader can stop waiting and return later.
     """
 
     def __init__(
@@ -102,8 +102,10 @@ class Body(StreamReader):
             self._end()
 
     async def _next(self) -> tuple[list[tuple[bytes, bool]], bool]:
-        """What comes next, and whether that is all. The last byte brings the end with it, where the
-        length is known."""
+        """Return the next pieces, and whether they are the last.
+
+        If the length is known, the last byte also ends the body.
+        """
         pieces: list[tuple[bytes, bool]] = []
         while not pieces or self._left == 0:
             piece = await anext(self._reply, None)

@@ -47,7 +47,7 @@ class Dial:
         self.kwargs = kwargs
 
     async def open(self, url: Any) -> Any:
-        """What ``ws_connect`` gives. Raises what it raises."""
+        """Connect and return the result of ``ws_connect``. Raises its errors."""
         token = dialling.set(self)
         try:
             made = await self.original(self.client, url, **{**self.kwargs, "heartbeat": None})
@@ -121,7 +121,7 @@ class WsHop(Hop):
             real = await dial.original(_Connected(connection, message), "", **dial.kwargs)
         except WSServerHandshakeError:
             return  # the program finds the same fault in the same answer
-        real._waiting = True  # so that it says when no pong comes
+        real._waiting = True  # so that it reports a missing pong
         self.real = real
 
     def handed_over(self, made: Any) -> Any:
@@ -140,7 +140,7 @@ class WsHop(Hop):
 
 
 def _answer(headers: Any) -> str:
-    """What a server has to say to the challenge in ``headers``."""
+    """Return the ``Sec-WebSocket-Accept`` value for the challenge in ``headers``."""
     key = headers.get(hdrs.SEC_WEBSOCKET_KEY, "").encode()
     return base64.b64encode(hashlib.sha1(key + WS_KEY).digest()).decode()
 
@@ -180,7 +180,7 @@ _TYPES = {"text": WSMsgType.TEXT, "bytes": WSMsgType.BINARY}
 
 
 class Inbox(DataQueue[WSMessage]):
-    """Where ``websocket`` reads, which was opened with ``hop``."""
+    """Read side of ``websocket``, which was opened with ``hop``."""
 
     def __init__(self, hop: WsHop, websocket: Any) -> None:
         super().__init__(hop._loop)
@@ -190,7 +190,7 @@ class Inbox(DataQueue[WSMessage]):
         self._interrupted = False
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Another task closes the websocket, and says so to who is reading."""
+        """Add a message and interrupt the reader, because a different task closes the websocket."""
         super().feed_data(data, size)
         if self._reader is not None and not self._interrupted:
             self._interrupted = True
@@ -210,14 +210,14 @@ class Inbox(DataQueue[WSMessage]):
         except ServerTimeoutError as error:
             return self._without_pong(error)
         except ClientError:
-            self._websocket._response.close()  # nobody else does, of a connection that is lost
+            self._websocket._response.close()  # aiohttp does not close a lost connection
             raise
         finally:
             self._reader, self._interrupted = None, False
         return self._message(message)
 
     def _was_interrupted(self) -> bool:
-        """Was it only for what was fed? Then nobody else has cancelled the task."""
+        """Return whether only :meth:`feed_data` cancelled the reading task."""
         return self._interrupted and self._reader is not None and not self._reader.uncancel()
 
     def _without_pong(self, error: ServerTimeoutError) -> Any:
@@ -271,7 +271,7 @@ def _said(kind: WSMsgType, body: str | bytes) -> str | bytes:
 
 
 class Outbox:
-    """Where the websocket of the program writes."""
+    """Write side of the program's websocket."""
 
     def __init__(self, hop: WsHop, link: Link) -> None:
         self._hop = hop

@@ -12,7 +12,7 @@ __all__ = ["Files"]
 
 
 class Files:
-    """Installed and removed with the other boundaries, and told of every session."""
+    """File boundary, which is installed and removed with the others and notified of every session."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class Files:
         self._guards = False
 
     def install(self) -> None:
-        """Nobody has said yet whether they are needed."""
+        """Do nothing: the first session that needs the file boundary installs it."""
 
     def opened(self, session: Session) -> None:
         """A session has opened."""

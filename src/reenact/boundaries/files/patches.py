@@ -42,8 +42,11 @@ _CHANGES: Final = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """A file that was opened to be written. ``inode`` tells it from a later one that has the same
-    number, should it have been closed without us."""
+    """File that was opened for writing.
+
+    ``inode`` distinguishes it from a later file with the same descriptor if it was closed outside
+    the boundary.
+    """
 
     file: Watched
     inode: tuple[int, int]
@@ -92,8 +95,10 @@ def standing_in_close(original: Any) -> Any:
 
 
 def take_over(fd: Any) -> Watched | None:
-    """The file that was opened as ``fd`` to be written, if there is one. It is forgotten: whoever
-    asks notes what is written to it."""
+    """Remove and return the file that was opened for writing as ``fd``, or return None.
+
+    The caller then records its changes.
+    """
     known = _open_files.pop(fd, None) if isinstance(fd, int) else None
     if known is None:
         return None
@@ -138,7 +143,8 @@ def file_patches() -> list[Installable]:
 
 
 class _Supported:
-    """What ``os`` says that its functions can do is said of ours as well: ``shutil`` asks."""
+    """Registration of the replaced functions in ``os.supports_dir_fd`` and similar sets, which
+    ``shutil`` reads."""
 
     def __init__(self, originals: dict[str, Any]) -> None:
         self._originals = originals
@@ -196,7 +202,10 @@ def _fileno(file: Any) -> int:
 
 
 def _is_right(mode: Any, buffering: Any, *text: str | None) -> bool:
-    """Would ``open`` take it? What it would refuse it is given, and says why."""
+    """Return whether ``open`` would accept the arguments.
+
+    Invalid ones are passed to it, so that it raises the error.
+    """
     if not isinstance(mode, str) or not isinstance(buffering, int) or set(mode) - _LETTERS:
         return False
     if len(mode) != len(set(mode)) or len(_KINDS & set(mode)) != 1 or {"b", "t"} <= set(mode):

@@ -83,7 +83,7 @@ def _read(session: Session) -> _States:
                 if event.type == "state_mutation":
                     for name, state in _effects(event.data):
                         states[name].add(state)
-    except RecordingError:  # whoever reads it for the replay says so
+    except RecordingError:  # the replay reports it when it reads the recording
         return states
     return states
 
@@ -111,10 +111,10 @@ def open_for_reading(
     fileno: Callable[[T], int],
     serving: Callable[[int], T] | None = None,
 ) -> T:
-    """``opening()``, and a note of what is in the file then.
+    """Open a file and record its content.
 
-    ``serving`` opens a descriptor instead: it is asked for, in a replay, where the recording has
-    the content, and the file is gone, or the recorded run itself has changed it.
+    ``serving`` opens a descriptor of recorded content instead. A replay uses it if the recording
+    has the content, and the file was deleted or the recorded run itself changed it.
     """
     try:
         opened = opening()
@@ -189,10 +189,11 @@ def _close(opened: Any) -> None:
 
 
 def _ordered(folder: Watched, names: list[str]) -> list[str]:
-    """The names in the folder as the recorded program saw them, where ``names`` are those of now.
+    """Return the names of the folder as the recorded program saw them. ``names`` are the current
+    ones.
 
-    What is ours comes last, and is in no recording. What the recorded run itself has made or removed
-    since, and what can be read from the recording, is as it was.
+    Reenact's own files come last and are not recorded. Files that the recorded run created or
+    removed since then, and files that the recording can serve, are listed as they were recorded.
     """
     apart = folder.session.settings.files_apart
     ours = [name for name in names if os.path.join(folder.place, name) in apart]
@@ -229,7 +230,7 @@ def _recorded(folder: Watched) -> set[str] | None:
 
 
 def _listed(folder: Watched | None, listing: Callable[[], T], nothing: T) -> T:
-    """``listing()``; and nothing for a folder that is gone, where a recording has what was in it."""
+    """Return ``listing()``, or ``nothing`` for a deleted folder whose listing is recorded."""
     try:
         return listing()
     except FileNotFoundError:
@@ -256,7 +257,7 @@ def standing_in_listdir(original: Any) -> Any:
 
 
 class _Entries:
-    """What ``os.scandir`` gives, in another order."""
+    """Result of ``os.scandir`` in the recorded order."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -290,15 +291,15 @@ class _Gone:
         return self.path
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """It was read."""
+        """Return True, because only recorded files have such an entry."""
         return True
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """It was a file."""
+        """Return False, because only recorded files have such an entry."""
         return False
 
     def is_symlink(self) -> bool:
-        """Nobody knows any more."""
+        """Return False, because links are not recorded."""
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:

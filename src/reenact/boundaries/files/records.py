@@ -54,7 +54,7 @@ class Tally:
         self._size += memoryview(data).nbytes
 
     def state(self) -> Data:
-        """What has come so far."""
+        """Return the digest and size of the data so far."""
         return {"digest": f"sha256:{self._hash.hexdigest()}", "size": self._size}
 
 
@@ -64,7 +64,10 @@ def is_regular(fd: int) -> bool:
 
 
 def state_of(fd: int) -> Data:
-    """What is in the file that is open, whatever has been read of it. Raises :class:`OSError`."""
+    """Return the state of an open file, independent of its read position.
+
+    Raises :class:`OSError`.
+    """
     tally, at = Tally(), 0
     while piece := _pread(fd, _PIECE, at):
         tally.add(piece)
@@ -82,7 +85,10 @@ def contents(fd: int) -> bytes:
 
 
 def state_at(place: str) -> Data:
-    """What is in the file ``place``, or why that is not known; nothing for what is no file."""
+    """Return the state of the file ``place``, or the reason why it cannot be read.
+
+    Return an empty dict if it is not a regular file.
+    """
     try:
         if not stat.S_ISREG(os.stat(place).st_mode):
             return {}
@@ -93,7 +99,7 @@ def state_at(place: str) -> Data:
 
 
 def failure(error: OSError) -> Data:
-    """What a recording says of a file that cannot be read."""
+    """Return the recorded form of a failure to read a file."""
     if isinstance(error, FileNotFoundError):
         return {"missing": True}
     return {"error": type(error).__name__}
@@ -105,10 +111,10 @@ _THROUGH: Final = frozenset(
     "bz2 codecs configparser fileinput functools genericpath glob gzip io lzma os pathlib posixpath "
     "shutil tarfile tomllib zipfile".split()
 )
-"""Of the standard library: they read and write for whoever calls them."""
+"""Modules of the standard library that read and write on behalf of their callers."""
 
 _HANDED_OVER: Final = frozenset({"anyio", "asyncio", "concurrent", "threading"})
-"""They run what somebody has given to them, in a thread: that of the program's lane."""
+"""Modules that run functions of the program in other threads."""
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -122,9 +128,11 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 def watched(path: Any, depth: int, folder: int | None = None) -> Watched | None:
-    """The file ``path``, if it is under a root of the session here, and whoever is ``depth`` frames
-    above works for the program; else None. ``folder`` is a descriptor that the path begins at, and
-    the path may be a descriptor itself."""
+    """Return the file ``path`` if it is under a root of the current session, otherwise None.
+
+    The code ``depth`` frames above must work for the program. ``folder`` is the descriptor of the
+    folder that the path is relative to. The path can be a descriptor itself.
+    """
     session = current()
     if session is None or not session.settings.files or not session.is_active:
         return None
@@ -146,7 +154,7 @@ def _place(path: Any, folder: int | None) -> str | None:
             return os.path.normpath(os.path.join(_of_descriptor(folder), text))
         return os.path.abspath(text)
     except (OSError, TypeError):
-        return None  # nothing that could be opened; whoever is called says so
+        return None  # not a valid path; the called function raises the error
 
 
 def _of_descriptor(fd: int) -> str:
@@ -190,7 +198,7 @@ def _is_plumbing(frame: FrameType | None) -> bool:
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
         top = name.partition(".")[0]
-        # Several of our own functions may stand in for one: the caller is beyond them.
+        # Several of Reenact's functions can be on the stack: the caller is above them.
         if top not in _THROUGH and top != "reenact":
             return top not in _HANDED_OVER and tier_of(frame.f_globals) == "plumbing"
         frame = frame.f_back
@@ -224,8 +232,10 @@ def reading(file: Watched, verb: str, seen: Data) -> Call:
 
 
 def upcoming(file: Watched, verb: str) -> tuple[Data, bool] | None:
-    """What the recorded program saw when it read ``file``, and whether the recording has what came
-    with it; None if that is not what it did next, here, or if a rule lets it pass."""
+    """Return the recorded state of ``file``, and whether the recording has its content.
+
+    Returns None if reading the file is not the next recorded operation, or if a rule lets it pass.
+    """
     entry, operation = file.session.decisions.upcoming(), f"{verb} {file.name}"
     if entry is None or entry.kind != "fs" or entry.operation != operation:
         return None
@@ -252,10 +262,10 @@ def change(kind: str, details: Data) -> Call:
 
 
 def note(file: Watched, call: Call, kept: Any = None) -> Any:
-    """Record ``call``, with what is ``kept``. In a replay: what was kept with the recorded one.
+    """Record ``call`` with the value ``kept``. In a replay, return the recorded value.
 
-    A call that differs is a divergence; a lenient replay goes on without an answer. Raises
-    :class:`PolicyRefused` where the policy does.
+    A call that differs is a divergence. A lenient replay continues without a value. Raises
+    :class:`PolicyRefused` if the policy refuses the call.
     """
     session = file.session
     try:

@@ -43,7 +43,7 @@ _DEVICES: Final = frozenset(
 )
 _STREAMS: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _TEMPORARY: Final = ("/tmp", "/var/tmp", "/usr/tmp")
-"""Where :mod:`tempfile` looks for a folder if the environment names none."""
+"""Folders that :mod:`tempfile` tries if the environment does not set one."""
 
 _THROUGH: Final = frozenset({"codecs", "contextlib", "genericpath", "io", "os", "posixpath"}) | {
     "pathlib",

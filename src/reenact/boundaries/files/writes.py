@@ -36,8 +36,10 @@ _collecting = threading.local()
 
 
 class Collecting:
-    """Knows whether the garbage collector is at work in this thread: when it finds a file that
-    nobody has closed is chance, and no part of a recording."""
+    """Detector of a running garbage collection in this thread.
+
+    The time when it closes an unclosed file is random, so such a close is not recorded.
+    """
 
     def install(self) -> None:
         gc.callbacks.append(self._told)
@@ -74,8 +76,10 @@ class _Written(io.FileIO):
 
 
 def note_written(file: Watched, appended: Tally | None = None) -> None:
-    """The program has closed ``file``, which it wrote to. Where the session has ended meanwhile, or
-    this runs in another one, nothing is noted."""
+    """Record that the program has closed ``file`` after writing.
+
+    Nothing is recorded if the session has ended, or if a different session is current.
+    """
     if current() is not file.session or not file.session.is_active:
         return
     if appended is not None:
@@ -95,8 +99,7 @@ def open_for_writing(
     newline: str | None,
     opener: Any,
 ) -> Any:
-    """What ``open`` returns for a ``mode`` that is known to be right, above a file that is
-    watched."""
+    """Return the result of ``open`` for a watched file and a valid ``mode``."""
     check_allowed(file, "file_append" if "a" in mode else "file_write")
     where = path if isinstance(path, int) else os.fspath(path)
     raw = _Written(where, mode.replace("b", "").replace("t", ""), opener=opener)
@@ -161,7 +164,7 @@ def standing_in_rename(original: Any) -> Any:
 
 
 def _renamed(old: Watched | None, new: Watched | None) -> Data:
-    """A place under no root, such as that of temporary files, is nobody's business."""
+    """Describe a rename. A path outside all roots, such as a temporary file, is omitted."""
     details: Data = {} if old is None else {"path": old.name}
     return details if new is None else {**details, "to": new.name, **state_at(new.place)}
 
@@ -185,8 +188,11 @@ def standing_in_remove(original: Any) -> Any:
 
 
 def _change(file: Watched, kind: str, act: Callable[[], None], details: Callable[[], Data]) -> None:
-    """``act()``, and a note of what it did. In a replay, what the recorded run did and what is
-    still done, because nobody has undone it, is no error."""
+    """Run ``act`` and record the change.
+
+    In a replay, the change can already be done because the recorded run did it. That is not an
+    error.
+    """
     check_allowed(file, kind)
     try:
         act()

@@ -1,1 +1,1 @@
-"""What a program learns of the machine that it runs on, and of itself as a process of it."""
+"""Boundaries for facts about the machine, and about the program's own process."""

@@ -35,18 +35,20 @@ _frame = sys._getframe
 _Method = Callable[..., Any]
 
 _THROUGH: Final = frozenset({"collections.abc", "ntpath", "os", "posixpath", "pprint", __name__})
-"""They read for whoever calls them."""
+"""Modules that read the environment on behalf of their callers."""
 
 _HIDDEN: Final = "***REDACTED"
 _RUNNERS: Final = "PYTEST_"
-"""How variables begin in which a test runner says which test runs, and where: of this run, not of
-the program."""
+"""Prefix of variables in which a test runner describes the current test.
+
+They belong to this run, not to the program.
+"""
 _ALL: Final = "os.environ"
 
 
 def known_environment(session: Session) -> dict[str, str]:
-    """The environment as the program knows it: what it was told, and where it has not asked, what
-    there is."""
+    """Return the environment as the program sees it: values that it read, and otherwise the current
+    ones."""
     told, data = told_in(session), os.environ._data  # type: ignore[attr-defined]
     there = {os.fsdecode(name): os.fsdecode(value) for name, value in data.items()}
     heard = {name: _shown(*pair) for name, pair in told.variables.items() if name not in told.own}
@@ -59,17 +61,18 @@ def known_environment(session: Session) -> dict[str, str]:
 
 
 def environment_patches(module: ModuleType) -> list[Installable]:
-    """What takes the place of ``os.environ`` and its twin, in the module ``os``."""
+    """Return the patches of ``os.environ`` and ``os.environb``."""
     data = module.environ._data
     twins = (getattr(module, name, None) for name in ("environ", "environb"))
     return [_Retold(one) for one in twins if getattr(one, "_data", None) is data]
 
 
 class _Retold:
-    """``environ`` is of a class of ours meanwhile.
+    """Replacement of the class of ``environ`` while sessions are open.
 
-    Its own class stays as it is: that of a class whose methods were replaced a thousand times Python 3.13
-    may go on calling the old ``__getitem__``, and a test suite opens more sessions than that.
+    The methods of its own class are not patched. Python 3.13 can keep calling the old
+    ``__getitem__`` of a class whose methods were replaced a thousand times, and a test suite opens
+    more sessions than that.
     """
 
     def __init__(self, environ: Any) -> None:
@@ -87,7 +90,7 @@ class _Retold:
         self._own = own
 
     def remove(self) -> None:
-        """Unless somebody has made something else of it in the meantime."""
+        """Restore the class, unless other code has changed it in the meantime."""
         own, self._own = self._own, None
         if own is not None and type(self._environ) is _retelling(own, self._environ._data):
             self._environ.__class__ = own
@@ -110,7 +113,7 @@ def _retelling(own: type, data: Any) -> type:
 
 
 def _only_of(data: Any, original: _Method, make: Callable[[_Method], _Method]) -> _Method:
-    """A copy of ``os.environ`` may be of the same class: it is what somebody made of it."""
+    """Apply the replacement only to ``os.environ``, not to copies of the same class."""
     ours = make(original)
 
     @wraps(original)
@@ -167,14 +170,14 @@ def _as_read(value: bytes) -> str | bytes:
 
 
 def _is_fact(session: Session, told: Told, name: str) -> bool:
-    """Is it something that the machine says? What can stand in no recording is left alone."""
+    """Return whether a variable comes from the machine and can be recorded."""
     if not name.isprintable() or name.startswith(_RUNNERS):
         return False
     return name not in told.own and not session.hides(name)
 
 
 def _value(session: Session, told: Told, environ: Any, encoded: bytes, name: str) -> str | None:
-    """What the program is told that the variable is; None where it is not set."""
+    """Return the value of the variable for the program, or None if it is not set."""
     found = environ._data.get(encoded)
     now = None if found is None else _as_read(found)
     fresh = session.settings.current_environment
@@ -182,8 +185,10 @@ def _value(session: Session, told: Told, environ: Any, encoded: bytes, name: str
 
 
 def _shown(now: Any, then: Any) -> str | None:
-    """Where a secret was taken out of what is recorded, that is what the variable is now, if it is
-    anything."""
+    """Return the recorded value.
+
+    If a secret in it was redacted, return the current value if there is one.
+    """
     found = None if then is None else os.fsdecode(then)
     if found is not None and now is not None and _HIDDEN in found:
         return os.fsdecode(now)
@@ -199,7 +204,7 @@ def _setitem(original: _Method) -> _Method:
 
 
 def _delitem(original: _Method) -> _Method:
-    """Which is reading, too: it fails where there is nothing."""
+    """Replace ``__delitem__``, which also reads because it fails for a missing variable."""
 
     def delitem(self: Any, key: Any) -> None:
         session, encoded = _reader(), self.encodekey(key)
@@ -259,8 +264,10 @@ def _repr(original: _Method) -> _Method:
 
 
 def _names(session: Session, environ: Any) -> list[str]:
-    """The names that the program finds. What is secret is not recorded, so that it cannot be read
-    where it is not set."""
+    """Return the variable names for the program.
+
+    Secret names are not recorded, so a secret that is not set is not listed.
+    """
     told, everything = told_in(session), [os.fsdecode(name) for name in environ._data]
     there = [name for name in everything if not name.startswith(_RUNNERS)]
     if told.names is None or (session.writes and _with_own(told, told.names, there) != there):
@@ -349,8 +356,10 @@ def _getcwdb(original: Any) -> Any:
 
 
 def _there(session: Session, name: str, now: str) -> str:
-    """The recorded folder. Where a program could do nothing in it, it is told the present one, and
-    the user is told that."""
+    """Return the recorded folder.
+
+    If the program cannot use it, return the current one and warn the user.
+    """
     then = os.fsdecode(tell(session, told_in(session).others, name, as_written(now)))
     if then == now or (os.path.isdir(then) and os.access(then, os.X_OK)):
         return then

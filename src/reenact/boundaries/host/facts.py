@@ -44,8 +44,11 @@ __all__ = [
 
 
 class Numbers:
-    """Which recorded numbers of processes stand for which present ones. ``has_started`` says of a
-    present one whether the program has started that process: then it knows it by that number."""
+    """Mapping between recorded and current process ids.
+
+    ``has_started`` checks whether the program started a current process, and therefore uses its
+    current id.
+    """
 
     def __init__(self, has_started: Callable[[int], object] = relay_of) -> None:
         self._has_started = has_started
@@ -53,7 +56,7 @@ class Numbers:
         self._then: dict[int, int] = {}
 
     def learn(self, then: Any, now: Any) -> None:
-        """The program is told ``then`` where it is ``now``."""
+        """Store that the program sees the process id ``now`` as ``then``."""
         if isinstance(then, int) and isinstance(now, int) and then > 1:
             self._now[then], self._then[now] = now, then
 
@@ -72,16 +75,16 @@ class Numbers:
         return now in self._then or bool(self._has_started(now))
 
     def then(self, number: int) -> int:
-        """What the program calls it."""
+        """Return the process id that the program sees."""
         return self._then.get(number, number)
 
 
 Pair = tuple[Any, Any]
-"""What something was when the program was told, and what it was told."""
+"""Actual value of a fact when the program read it, and the value that the program got."""
 
 
 class Told:
-    """What the program of one session knows, in this process, each by its name."""
+    """Facts that the program of one session has read in this process, by name."""
 
     __slots__ = ("facts", "gone", "has_moved", "names", "others", "own", "pids", "variables")
 
@@ -91,12 +94,15 @@ class Told:
         self.own: set[str] = set()
         """The variables that the program has set or taken away."""
         self.names: list[str] | None = None
-        """The variables that there were when somebody asked for them all."""
+        """Variables that existed when the program last listed all of them."""
         self.gone: set[str] = set()
-        """Those that it has taken away since then, once or more: set again, they come last."""
+        """Variables that the program has deleted since then.
+
+        If they are set again, they come last.
+        """
         self.others: dict[str, Pair] = {}
         self.facts: dict[str, Any] = {}
-        """What does not change while the program runs."""
+        """Facts that do not change while the program runs."""
         self.has_moved = False
         """Has it gone to another folder?"""
         self.pids = Numbers()
@@ -117,7 +123,7 @@ def check_allowed(session: Session, module: dict[str, Any]) -> None:
 
 
 def told_in(session: Session) -> Told:
-    """What the program of ``session`` knows."""
+    """Return the facts that the program of ``session`` has read."""
     found: Told | None = session.host_facts
     if found is None:
         with session.lock:  # another thread may be first
@@ -134,9 +140,12 @@ def tell(
     at_once: bool = False,
     fresh: bool = False,
 ) -> Any:
-    """What the program is told of ``name``, which is ``now``; remembered in ``kept``. Written once
-    in each lane, and again when it has changed; ``at_once``, before the program goes on. ``fresh``
-    ignores the recorded value."""
+    """Return the value of ``name`` for the program. ``now`` is the current value.
+
+    The pair is stored in ``kept``. The value is recorded once per lane, and again after a change.
+    With ``at_once`` it is written before the program continues. ``fresh`` ignores the recorded
+    value.
+    """
     lane = session.lanes.current()
     here = lane.told
     if here is None:
@@ -165,7 +174,7 @@ def tell(
 
 
 def as_written(text: str) -> str | bytes:
-    """A text of the system as it can stand in a recording: bytes where it is no text."""
+    """Return a text of the system in a form that can be recorded: bytes if it is not valid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -176,10 +185,10 @@ def as_written(text: str) -> str | bytes:
 _frame = sys._getframe
 
 Make = Callable[[Any], Any]
-"""From an original function to the one that stands in for it."""
+"""Factory that wraps an original function."""
 
 Module = dict[str, Any]
-"""The globals of the code that asks."""
+"""Globals of the calling code."""
 
 Args = tuple[Any, ...]
 Named = dict[str, Any]
@@ -193,7 +202,7 @@ _ERRORS: Final[Mapping[str, type[Exception]]] = {
 
 
 class Form(msgspec.Struct, frozen=True):
-    """How what a function returns becomes JSON, and again what it was."""
+    """Conversion of a function's results to JSON and back."""
 
     dump: Callable[[Any], Any] = lambda value: value
     load: Callable[[Any], Any] = lambda value: value
@@ -204,8 +213,10 @@ TUPLE: Final = Form(list, tuple)
 
 
 def fact(name: str, form: Form = PLAIN, *, lasting: bool = True) -> Make:
-    """Wraps the function that is called ``name``: what it says is drawn. ``lasting`` is what does
-    not change while the program runs."""
+    """Wrap the function ``name`` so that its result is drawn.
+
+    ``lasting`` means that the result does not change while the program runs.
+    """
 
     def make(original: Any) -> Any:
         def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
@@ -226,11 +237,12 @@ def standing_in(
     to: Collection[Tier] = ("user", "library"),
     asks: bool = True,
 ) -> Any:
-    """A function in place of ``original``: ``told`` answers whoever is of the tiers ``to``, and is
-    given the globals of the caller. ``asks`` is what a policy may refuse.
+    """Return a replacement of ``original`` that calls ``told`` for callers of the tiers ``to``.
 
-    The standard library keeps some of them for its finalizers, which run when our own names are
-    gone.
+    ``told`` gets the globals of the caller. With ``asks``, a policy can refuse the call.
+
+    The standard library keeps some of these functions for its finalizers, which run after the
+    globals of this module were deleted.
     """
     is_over, frame = sys.is_finalizing, _frame
 
@@ -261,7 +273,7 @@ def standing_in(
 
 
 def _ask(session: Session, key: str, live: Callable[[], Any], form: Form, *, lasting: bool) -> Any:
-    """What ``live`` says, or said in the recording; raises what it raised."""
+    """Return the result of ``live``, or the recorded one. Raises the error that ``live`` raised."""
     facts = told_in(session).facts
     known = lasting and not session.writes and key in facts
 
@@ -294,7 +306,7 @@ def _plain(value: Any) -> Any:
 
 
 def _key(name: str, args: Args, kwargs: Named) -> str | None:
-    """What is asked for; None where it cannot be said in a word."""
+    """Return the key of a call, or None if its arguments cannot be part of a key."""
     given = [*args, *kwargs.values()]
     if not given:
         return name

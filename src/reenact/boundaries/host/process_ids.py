@@ -1,9 +1,9 @@
-"""Numbers that name processes.
+"""Boundary for process ids.
 
-In a replay the user's own modules see the recorded ones. Where they name a process by one, it is the
-present one that is meant. Installed libraries see the present numbers: they compare them to find out
-whether they were forked, and for that all must come from the same place. Only what ``logging``
-writes is the recorded one. Numbers of threads are addresses in memory: nobody is told other ones.
+In a replay the user's modules see the recorded ids. If they pass one to a function, it is
+translated to the current id. Installed libraries see the current ids, because they compare them to
+detect a fork. The exception is ``logging``, which writes the recorded ids. Thread ids are memory
+addresses and are never replaced.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _pids(session: Session) -> Numbers:
 
 def _told(session: Session, name: str, now: int) -> int:
     told = told_in(session)
-    # Whoever learns the number of a process may end it.
+    # The program can end a process after it has read its id.
     then: int = tell(session, told.others, name, now, at_once=True)
     if then == now:
         return told.pids.then(now)  # it may be known by another name
@@ -53,7 +53,7 @@ def _told(session: Session, name: str, now: int) -> int:
 
 
 def _identity(name: str) -> Make:
-    """A function that tells a number."""
+    """Return the patch of a function that returns a process id."""
 
     def make(original: Any) -> Any:
         def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
@@ -67,7 +67,7 @@ def _identity(name: str) -> Make:
 
 
 def _about(name: str) -> Make:
-    """The same about another process."""
+    """Return the patch of a function that returns an id for a given process."""
 
     def make(original: Any) -> Any:
         def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
@@ -80,8 +80,10 @@ def _about(name: str) -> Make:
 
 
 def _fork(original: Any) -> Any:
-    """The parent is told the recorded number of its child, if there is one: that a program forks
-    where it did not shows in what the child does."""
+    """Replace ``fork``. The parent gets the recorded id of its child, if there is one.
+
+    If a program forks where the recorded one did not, the operations of the child show it.
+    """
 
     def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
         now = original()
@@ -126,8 +128,11 @@ def _deadly(original: Any) -> Any:
 
 
 def _sending(original: Any) -> Any:
-    """In a replay no signal goes to a process that is none of the program's: the number may be a
-    recorded one (``pgrep`` said it, a file had it), and another process has it now."""
+    """Replace a function that sends signals.
+
+    In a replay no signal is sent to a process that the program did not start. Its id can come from
+    the recording (from ``pgrep`` or a file), and a different process can have it now.
+    """
     send = _deadly(original)
 
     def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:

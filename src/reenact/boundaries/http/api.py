@@ -1,9 +1,9 @@
-"""HTTP as a boundary sees it: a request, and an answer that begins with a head.
+"""HTTP interface for boundaries: a request, and a reply that begins with a head.
 
-This is the interface for client libraries; ours use it, too. A boundary makes a :class:`Request`,
-says how the call is made for real (an iterator: first a :class:`Head`, then the bytes of the body
-as they arrive, still encoded), and makes the library's own response out of the :class:`Reply`. It
-does not need to know whether that was recorded, replayed or live.
+Boundaries of client libraries use it, including Reenact's own. A boundary creates a
+:class:`Request`. It provides the live call as an iterator: first a :class:`Head`, then the bytes of
+the body as they arrive, still encoded. It converts the :class:`Reply` to the library's own
+response. Recorded, replayed and live replies look the same to it.
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ def ask(
     errors: Errors = _ERRORS,
     resend: Resend | None = None,
 ) -> Reply:
-    """The answer to ``request``: recorded, or from ``live()``. Raises what the library raises.
+    """Return the reply to ``request``, recorded or from ``live()``. Raises the errors of the
+    library.
 
-    With ``whole`` the program does not go on before it has the whole body; then it is one
-    delivery, and costs less. ``resend(request)`` is ``live`` for another request: where a run is
-    forked, it may be another one that is sent.
+    With ``whole`` the program does not continue before it has the complete body. The body is then
+    one delivery, which is cheaper. ``resend(request)`` replaces ``live`` for a changed request,
+    because a fork can send a different one.
     """
     if stays_inside(session, request.url):
         return Reply(outside_stream(live))
@@ -86,7 +87,7 @@ async def ask_async(
     errors: Errors = _ERRORS,
     resend: Resend | None = None,
 ) -> AsyncReply:
-    """The same for a coroutine."""
+    """Async variant of :func:`ask`."""
     answer: AsyncIterator[Any] | BufferedResponse
     if stays_inside(session, request.url):
         answer = outside_stream_async(session, live)
@@ -161,7 +162,7 @@ class Reply:
             self._answer = answer
             self.head = _head(answer)
             self._pieces = answer.since(1)
-            self._ended = True  # there is nobody to tell that nobody reads on
+            self._ended = True  # a buffered response has no stream to close
         else:
             self.head = next(answer)
             self._pieces = answer
@@ -182,7 +183,7 @@ class Reply:
         raise StopIteration
 
     def close(self) -> None:
-        """Nobody reads on. Where all has come, the end is part of it."""
+        """Stop reading. If the complete body was received, its end is read as well."""
         if self._ended:
             return
         if self._come == self.head.length:
@@ -192,7 +193,10 @@ class Reply:
 
 
 class AsyncReply:
-    """The same for tasks. If ``whole``, all of it is here: to read it takes no time."""
+    """Async variant of :class:`Reply`.
+
+    If ``whole``, the complete body is available without waiting.
+    """
 
     def __init__(
         self,
@@ -223,7 +227,7 @@ class AsyncReply:
         return arrived
 
     async def aclose(self) -> None:
-        """Nobody reads on. Where all has come, the end is part of it."""
+        """Stop reading. If the complete body was received, its end is read as well."""
         if self.whole:
             return
         if self._come == self.head.length:

@@ -17,23 +17,29 @@ from reenact.format.event import Data
 __all__ = ["Pairs", "content_headers", "describe"]
 
 _DEEPEST = MAX_DEPTH - 20
-"""What is deeper is text: around it there is a whole event."""
+"""Maximum nesting depth of a JSON body.
+
+Deeper bodies are stored as text, because the event around a body adds levels.
+"""
 
 _LENGTHS = (len("content-type"), len("content-encoding"))
 
 
 def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None) -> Data:
-    """``type`` and ``body``; nothing for an empty one. ``known`` is what ``headers`` say of it,
-    for callers that know.
+    """Return the ``type`` and ``body`` of a body, or an empty dict for an empty one.
 
-    JSON by value, a form as pairs sorted by name, a multipart body as its parts without the
-    boundary, other text as text, the rest as bytes; the digest of one that is encoded and cannot be
-    read to its end. Never raises: a body that is not what it says it is, is text or bytes.
+    ``known`` is the content type and coding, for callers that have already read them from
+    ``headers``.
+
+    JSON is stored by value, a form as pairs sorted by name, a multipart body as its parts without
+    the boundary, other text as text, and other content as bytes. An encoded body that cannot be
+    decoded completely is stored as its digest. Never raises: a body that does not match its content
+    type is text or bytes.
     """
     said, coding = known or content_headers(headers)
     seen = look(body, coding) if coding else None
     if seen is not None and seen.end != "whole":
-        # There may be a secret in it that nobody can see.
+        # The undecoded part can contain a secret.
         return {"type": "unread", "body": {"digest": digest_bytes(body), "size": len(body)}}
     content = body if seen is None else seen.text
     if not content:
@@ -68,7 +74,7 @@ def _kind(said: str) -> str:
 
 
 def _json(kind: str, said: str, body: bytes) -> Any:
-    """By what it says it is, or by its looks: some clients send JSON and call it a form."""
+    """Parse JSON by its content type or its first byte, because some clients send JSON as a form."""
     looks = body[:1] in b"{[" and kind in ("", "application/x-www-form-urlencoded", "text/plain")
     if not (kind.endswith(("/json", "+json")) or looks):
         return None
@@ -114,7 +120,7 @@ def _part(part: bytes) -> Data:
     if _is_a_guess(_kind(kind), named.get("filename")):
         headers.pop("content-type", None)
     rest = {"headers": [[key, headers[key]] for key in sorted(headers)]} if headers else {}
-    # A part that is a multipart body itself stays as it is: nobody nests them.
+    # A part that is a multipart body itself is not parsed, because nesting is not used in practice.
     if kind.lower().startswith("multipart/"):
         kind = ""
     described = describe((("content-type", kind),), content)
@@ -132,7 +138,7 @@ def _part_headers(head: str) -> dict[str, str]:
 
 
 def _is_a_guess(kind: str, filename: str | None) -> bool:
-    """Is this what a client says when nobody told it what the part is?"""
+    """Return whether a client uses this content type if the caller did not specify one."""
     if kind in ("", "text/plain", "application/octet-stream"):
         return True
     return filename is not None and guess_type(filename)[0] == kind

@@ -21,7 +21,7 @@ Pairs = tuple[tuple[str, str], ...]
 """Headers in order, repeated ones included."""
 
 Headers = Iterable[tuple[str, str]]
-"""The same where they are only gone through."""
+"""Headers that are only iterated over."""
 
 MOST = 64 << 20
 """Bytes of text that are looked at, behind each coding."""
@@ -31,11 +31,11 @@ _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was found behind the codings of a body.
+    """Decoded content of a body.
 
-    ``whole``: ``text`` is all of it, or all there is of a body that breaks off. ``broken``: it is
-    what came before the bytes stopped making sense. ``hidden``: there is more than may be looked
-    at, or nothing here that can read it.
+    With ``whole``, ``text`` is the complete content, or all of a truncated body. With ``broken``,
+    it is the content before the first invalid bytes. With ``hidden``, the content is larger than
+    allowed or its coding is not supported here.
     """
 
     end: Literal["whole", "broken", "hidden"]
@@ -49,8 +49,11 @@ def coding_of(headers: Headers) -> str | None:
 
 
 def look(body: bytes, coding: str, *, most: int = MOST) -> Seen | None:
-    """What is behind the codings of ``body``; None when there is nothing to undo: they are unknown,
-    or the bytes are none of the kind. Never raises."""
+    """Decode ``body``. Never raises.
+
+    Returns None if there is nothing to decode: the codings are unknown, or the bytes are not
+    encoded with them.
+    """
     end: Literal["whole", "broken"] = "whole"
     for undone, name in enumerate(reversed(_names(coding))):
         if undone == _MOST_CODINGS:
@@ -120,10 +123,10 @@ class _Reader(msgspec.Struct):
 def _fed(
     body: bytes, reader: Callable[[], _Reader], size: int, *, several: bool
 ) -> Iterator[bytes]:
-    """The text of ``body``, which is read ``size`` bytes at a time.
+    """Decode ``body``, ``size`` bytes at a time.
 
-    Where there are ``several``, one after the other, of all of them. What follows the last and is
-    none does not count, as it does not for clients.
+    With ``several``, consecutive encoded streams are decoded. Other data after the last stream is
+    ignored, as clients do.
     """
     start = 0
     while start < len(body):

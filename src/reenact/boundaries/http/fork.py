@@ -39,8 +39,11 @@ _PROMPTS = frozenset({"messages", "input", "prompt", "contents"})
 def resent(
     session: Session, request: Request, call: Call, live: Any, resend: Resend | None
 ) -> tuple[Call, Any]:
-    """``call`` and ``live`` as they are, or those of the request that is sent instead. Raises
-    :class:`UsageError` where that cannot be done."""
+    """Return ``call`` and ``live`` unchanged, or the replacements for the changed request of a
+    fork.
+
+    Raises :class:`UsageError` if the changed request cannot be sent.
+    """
     branching = session.fork
     assert branching is not None
     other, said = request, list[str]()
@@ -136,8 +139,10 @@ def _with_body(request: Request, change: Callable[[str], Any]) -> Request:
 
 
 def with_model(request: Request, model: str, *, known: bool = False) -> Request | None:
-    """``request`` for another model: in its body, or in its path. None for one that asks no model;
-    ``known`` says that it does."""
+    """Return ``request`` with a different model in its body or path.
+
+    Returns None if it is not a model call. ``known`` means that it certainly is one.
+    """
     try:
         body = json.loads(request.body)
     except ValueError:
@@ -172,8 +177,11 @@ _DATA = re.compile(r"^(data: ?)(.*)$", re.MULTILINE)
 
 
 def alter_answer(data: Data, path: Path, value: Any) -> Data:
-    """See :data:`reenact.engine.fork.plan.ChangeData`. The body of an HTTP answer is looked into decoded; it
-    comes in one piece then, as long as its head says."""
+    """Implement :data:`reenact.engine.fork.plan.ChangeData` for HTTP.
+
+    The body of an HTTP response is decoded before the change. The result is one piece, and its head
+    gets the new length.
+    """
     if path[:2] != _BODY or not _is_http(data.get("response")):
         changed: Data = replace_at_path(data, path, value)
         return changed

@@ -53,7 +53,7 @@ class Outgoing:
         self._body: _Sized | _Chunked | None = None
 
     def add(self, data: Any) -> None:
-        """The next part. Raises ``TypeError`` for what is no bytes, as a socket does."""
+        """Add the next part. Raises ``TypeError`` if it is not bytes, as a socket does."""
         part = memoryview(data).tobytes()
         self.parts.append(part)
         if self._body is not None:
@@ -81,7 +81,10 @@ class Outgoing:
 
     @property
     def is_complete(self) -> bool:
-        """Is all of it sent? Where the head does not tell, nobody knows."""
+        """True if the complete request was sent.
+
+        It is False if the head does not specify the length.
+        """
         return self._body is not None and self._body.is_complete
 
     @property
@@ -91,7 +94,7 @@ class Outgoing:
 
 
 class _Sized:
-    """A body that is as long as the head says, if it says."""
+    """Body with the length in its head, or of unknown length."""
 
     def __init__(self, length: int | None) -> None:
         self._length = length
@@ -112,7 +115,7 @@ class _Sized:
 
 
 class _Chunked:
-    """A body in chunks. What is no chunk, and all after it, is taken as it is."""
+    """Body in chunks. Data after an invalid chunk is used unchanged."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -157,7 +160,7 @@ _LINE = 65_536
 _SHOWN = 16_384
 """Bytes of a line that is kept with a failure."""
 _HUGE = 1 << 64
-"""No chunk is as long, whatever its size is said to be."""
+"""Upper limit of the chunk size, which real chunks never reach."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -223,8 +226,10 @@ def _chunk_size(file: Any) -> int:
 
 
 def _chunk(file: Any, left: int) -> Iterator[bytes]:
-    """What comes of a chunk, as it comes; the last of it with the line's end behind it, for which
-    some clients wait as well."""
+    """Yield the data of a chunk as it arrives.
+
+    The last piece is yielded after the line end, because some clients wait for it.
+    """
     while piece := file.read1(min(left, _MOST)):
         left -= len(piece)
         if not left:
@@ -300,7 +305,10 @@ class _Wired(io.RawIOBase):
         return count
 
     def _next(self) -> bytes:
-        """The next piece in its frame; after the last one nothing, or the frame that says so."""
+        """Return the next piece with its chunk framing.
+
+        Return the final frame, or empty bytes, at the end.
+        """
         try:
             piece, left = self._piece()
         except IncompleteRead as short:
@@ -345,13 +353,13 @@ class _Wired(io.RawIOBase):
 def file_of(reply: Reply, method: str) -> io.BufferedReader:
     """The answer to a request of this method, as http.client reads it from a socket."""
     if _ends_with_head(reply.head, method):
-        for _ in reply:  # nobody will read on, and still the call is over
+        for _ in reply:  # read the end, because the client does not read further
             pass
     return io.BufferedReader(_Wired(reply))
 
 
 def _ends_with_head(head: Head, method: str) -> bool:
-    """Whatever the head says."""
+    """Return whether the response has no body, regardless of its headers."""
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
         return True
     return head.length == 0 and head.header("transfer-encoding") is None
@@ -372,14 +380,14 @@ def respond(reply: Reply, method: str, debuglevel: int = 0) -> HTTPResponse:
     line = _Line(file_of(reply, method))
     response: Any = HTTPResponse(line, debuglevel, method)  # type: ignore[arg-type]
     if debuglevel:
-        response.begin()  # which says what it reads
+        response.begin()  # prints the head that it reads
     else:
         _begin(response, reply.head)
     return response  # type: ignore[no-any-return]
 
 
 def _begin(response: Any, head: Head) -> None:
-    """What ``begin`` does, which would take the head apart again that we have in parts."""
+    """Initialise the response like ``begin``, but without parsing the head again."""
     response.fp.raw.skip_head()
     response.code = response.status = head.status
     response.reason = head.reason.strip()

@@ -25,7 +25,7 @@ else:
 __all__ = ["with_meaning"]
 
 _RETRIED = "x-stainless-retry-count"
-"""How the SDKs of OpenAI and Anthropic say which attempt at a request this is."""
+"""Header of the OpenAI and Anthropic SDKs with the number of the attempt."""
 
 
 def with_meaning(session: Session, call: Call, headers: Headers) -> Call:
@@ -67,8 +67,11 @@ def _retries(headers: Headers) -> int:
 
 
 def _says(session: Session, lens: str, response: Any) -> Data:
-    """How the model's answer ended and what it cost; nothing where that cannot be read. And where a
-    secret comes in pieces, so that it stands nowhere, the response without its body."""
+    """Return the stop reason and the usage of a model reply, or an empty dict if it cannot be read.
+
+    If a secret is spread over several pieces of the stream, the result also contains the response
+    without its body.
+    """
     body = _text(response) if isinstance(response, dict) else None
     if body is None:
         return {}
@@ -86,14 +89,14 @@ def _says(session: Session, lens: str, response: Any) -> Data:
 
 
 def _told(answered: Answered) -> bytes:
-    """Everything that the model said, each part in one piece."""
+    """Return all texts of the reply, each in one piece."""
     reasons = (reason.text for reason in answered.reasoning)
     used = (f"{call.name} {call.arguments}" for call in answered.tool_calls)
     return "\n".join((answered.text, *reasons, *used)).encode("utf-8", "replace")
 
 
 def _text(response: Data) -> bytes | None:
-    """The body without its content coding; None where nobody may look at it, or can."""
+    """Return the decoded body, or None if it is hidden or cannot be decoded."""
     body = response.get("body")
     if body is None:
         return None

@@ -57,7 +57,11 @@ class GrowingBody:
         self._text_size = 0
 
     def add(self, piece: bytes) -> Data:
-        """What may be written by now, under ``body``; under ``cuts`` where pieces end in it."""
+        """Add ``piece``.
+
+        Return the part that can be written now as ``body``, and the ends of pieces in it as
+        ``cuts``.
+        """
         if self._size:
             self._cuts.append(self._size)
         self._size += len(piece)
@@ -75,7 +79,7 @@ class GrowingBody:
         return part
 
     def _ready(self, piece: bytes) -> int:
-        """How much of what is held may be written."""
+        """Return how many of the held bytes can be written."""
         safe = 0
         for text in self._read(piece):
             if text is None:
@@ -167,9 +171,9 @@ def hide(session: Session, response: Data, why: str) -> Data:
 
 
 def served_body(response: Data, headers: Headers) -> bytes | None:
-    """The body that a replay serves; None when there was none.
+    """Return the body for a replay, or None if there was none.
 
-    What was redacted is encoded as ``headers`` say, so that a client can read it.
+    A redacted body is encoded according to ``headers``, so that a client can read it.
     """
     if HIDDEN not in response:
         body = response.get("body")

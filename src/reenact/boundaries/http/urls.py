@@ -18,11 +18,11 @@ _LONGEST_KEPT = 2_048
 
 
 def normal_url(url: str) -> str:
-    """Scheme and host in lower case, no port that goes without saying, no credentials, no
-    fragment, one way of escaping, and the parameters sorted by name.
+    """Normalise a URL: scheme and host in lower case, no default port, no credentials, no fragment,
+    uniform escaping, and parameters sorted by name.
 
-    Parameters of the same name keep their order. An escaped slash is not a slash. What cannot be
-    read stays as it is. Doing it twice changes nothing.
+    Parameters with the same name keep their order. An escaped slash is not a slash. A URL that
+    cannot be parsed is unchanged. The function is idempotent.
     """
     return _kept(url) if len(url) <= _LONGEST_KEPT else _normal(url)
 

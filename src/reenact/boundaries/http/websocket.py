@@ -47,18 +47,23 @@ _SCHEMES = {"http": "ws", "https": "wss"}
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client asks for: ``url`` is absolute, ``headers`` are as they are sent, in order."""
+    """Handshake request of the client.
+
+    ``url`` is absolute, and ``headers`` are in the order of sending.
+    """
 
     url: str
     headers: Pairs = ()
     protocols: tuple[str, ...] = ()
     sent: Data = {}
-    """What else is worth knowing about it, and not compared."""
+    """Additional recorded data that is not compared."""
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered. ``facts`` is what else the library's connection tells the program:
-    addresses, an id."""
+    """Handshake response of the server.
+
+    ``facts`` are other properties of the library's connection, such as addresses and an id.
+    """
 
     status: int = 101
     reason: str = ""
@@ -108,7 +113,7 @@ def _websocket_url(url: str) -> str:
 
 
 def link_call(connection: str, operation: str, request: Data) -> Call:
-    """What is done with ``connection``, which is the name of its link."""
+    """Return the call for an operation on ``connection``, the name of its link."""
     return _call(f"websocket.{operation}", {"connection": connection, **request})
 
 
@@ -123,7 +128,10 @@ def _call(operation: str, request: Data) -> Call:
 
 
 def request_of(message: Message) -> Data:
-    """What is compared of ``message``: ``type`` and ``body``: JSON by value, so that rules can name what is in it."""
+    """Return the compared parts of ``message``: ``type`` and ``body``.
+
+    JSON is compared by value, so that rules can name its fields.
+    """
     body = message.body.encode() if isinstance(message.body, str) else message.body
     request: Data = {"type": message.kind, "body": describe((), body).get("body", "")}
     if message.code is not None:
@@ -195,7 +203,7 @@ class MessageCodec(PlainCodec):
 
 
 def _response(data: Data) -> Data:
-    """Somebody may have edited the recording."""
+    """Return the response, which is not a dict only in an edited recording."""
     said = data.get("response")
     return said if isinstance(said, dict) else {}
 
@@ -208,10 +216,10 @@ _ERRORS = Errors()
 def open_link(
     session: Session, opening: Opening, live: Callable[[], Accepted], errors: Errors = _ERRORS
 ) -> tuple[Accepted, Link | None]:
-    """What the server answers to ``opening``, and the link; raises what the library raises.
+    """Return the server's handshake response, and the link. Raises the errors of the library.
 
-    ``live()`` connects for real. There is no link where the policy lets the connection pass by: the
-    program then gets the real one.
+    ``live()`` connects. The link is None if the policy lets the connection pass through, and the
+    program then gets the real connection.
     """
     call = opening_call(session, opening)
     if session.is_late():
@@ -227,7 +235,7 @@ async def open_link_async(
     live: Callable[[], Awaitable[Accepted]],
     errors: Errors = _ERRORS,
 ) -> tuple[Accepted, Link | None]:
-    """The same for a coroutine."""
+    """Async variant of :func:`open_link`."""
     call = opening_call(session, opening)
     if session.is_late():
         return await live(), None
@@ -270,7 +278,7 @@ class Link:
     def __init__(self, session: Session, name: str, errors: Errors, *, is_live: bool) -> None:
         self.session = session
         self.name = name
-        """The same in every run."""
+        """Name of the link, which is the same in every run."""
         self.is_live = is_live
         """Is there a real connection?"""
         self._plain = PlainCodec(errors)
@@ -289,7 +297,10 @@ class Link:
         self._carry_out("send", request_of(message), live, self._plain)
 
     def ask(self, operation: str, request: Data, live: Callable[[], Any]) -> Any:
-        """Anything else: ``close``, ``ping``. What ``live`` returns is a JSON value, or None."""
+        """Perform another operation, such as ``close`` or ``ping``.
+
+        ``live`` returns a JSON value or None.
+        """
         return self._carry_out(operation, request, live, self._plain)
 
     def _carry_out(
@@ -304,8 +315,10 @@ class Link:
     # Tasks
 
     async def receive_async(self, live: Callable[[], Awaitable[Message]]) -> Message:
-        """The next message. One that has come when the program gives up waiting is kept for who
-        asks next."""
+        """Return the next message.
+
+        A message that arrives after the program stopped waiting is kept for the next call.
+        """
 
         async def next_message() -> Message:
             if not self._ahead:
@@ -324,7 +337,10 @@ class Link:
     async def ask_async(
         self, operation: str, request: Data, live: Callable[[], Awaitable[Any]]
     ) -> Any:
-        """Anything else: ``close``, ``ping``. What ``live`` gives is a JSON value, or None."""
+        """Perform another operation, such as ``close`` or ``ping``.
+
+        ``live`` returns a JSON value or None.
+        """
         return await self._carry_out_async(operation, request, live, self._plain)
 
     async def _carry_out_async(

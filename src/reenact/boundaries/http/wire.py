@@ -38,10 +38,10 @@ _REDACTED = PLACEHOLDER.rstrip("*").encode()
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes out: ``url`` is absolute, ``headers`` are as they are sent, in order.
+    """Outgoing request. ``url`` is absolute, and ``headers`` are in the order of sending.
 
-    ``content`` is what ``Content-Type`` and ``Content-Encoding`` say, where the boundary knows; then
-    nobody has to look through the headers for them.
+    ``content`` is the ``Content-Type`` and ``Content-Encoding``, if the boundary has already read
+    them. It avoids a search in the headers.
     """
 
     method: str
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes back before the body. Headers are in order, with their case, repeated or not."""
+    """Status line and headers of a response. Headers keep their order, case and repetitions."""
 
     status: int
     reason: str = ""
@@ -68,14 +68,16 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int | None:
-        """How long the body will be, where the head says so."""
+        """Length of the body according to the head, or None."""
         said = self.header("content-length")
         return int(said) if said is not None and said.isdecimal() else None
 
 
 class Partial(bytes):
-    """An empty piece that says: the next one is not the end of a chunk of the transfer coding.
-    ``left`` bytes of the chunk come after it, or should."""
+    """Empty piece which marks that the next piece does not end a chunk of the transfer coding.
+
+    ``left`` bytes of the chunk are expected after that piece.
+    """
 
     left: int
 
@@ -86,11 +88,14 @@ class Partial(bytes):
 
 
 class Errors:
-    """How a library's exceptions are kept. The default rebuilds any exception with its class, text,
-    arguments, plain attributes and causes; a boundary adds what its own lack."""
+    """Serializer of a library's exceptions.
+
+    The default rebuilds any exception with its class, text, arguments, plain attributes and causes.
+    A boundary adds support for exceptions that need more.
+    """
 
     def dump(self, error: BaseException) -> Data:
-        """What is recorded of ``error``."""
+        """Return the recorded form of ``error``."""
         return dump_exception(error)
 
     def load(self, data: Any) -> BaseException:
@@ -99,7 +104,7 @@ class Errors:
 
 
 def sketch_of(session: Session, request: Request) -> Call:
-    """The call that ``request`` is, as far as that can be said without reading its body."""
+    """Return the call of ``request`` without its body."""
     return Call(
         type="nondeterministic",
         capability="net.fetch",
@@ -113,9 +118,12 @@ def sketch_of(session: Session, request: Request) -> Call:
 
 
 def call_of(session: Session, request: Request, sketch: Call | None = None) -> Call:
-    """The call that ``request`` is: compared by method, URL, body, and the headers that the policy
-    names; everything that was sent is recorded beside. To a model it is a model call. ``sketch`` is
-    what :func:`sketch_of` made of it, where that is known."""
+    """Return the call of ``request``.
+
+    It is compared by method, URL, body, and the headers that the policy names. The complete request
+    is recorded in addition. A request to a model becomes a model call. ``sketch`` is the result of
+    :func:`sketch_of`, if the caller has it.
+    """
     sketch = sketch or sketch_of(session, request)
     url = normal_url(request.url)
     compared: Data = {"method": request.method, "url": url}
@@ -220,7 +228,7 @@ def load_pieces(response: Any) -> list[Any]:
     if body is None:
         return [head]
     if _is_changed(response, body) and head.length not in (None, len(body)):
-        # Clients count: what stands in place of a secret is not as long as it was.
+        # Clients check the length, and a placeholder can differ in length from the secret.
         head = msgspec.structs.replace(head, headers=_of_length(headers, len(body)))
     cuts = response.get("cuts")
     if body and not cuts:
@@ -252,7 +260,7 @@ def _described(head: Head) -> Data:
 
 
 def _is_changed(response: Data, body: bytes) -> bool:
-    """May it be another body than the one that came?"""
+    """Return whether the body can differ from the received one."""
     return "decoded" in response or "unread" in response or _REDACTED in body
 
 
@@ -274,8 +282,11 @@ def _pieces(body: bytes, cuts: Any) -> list[bytes]:
 
 
 def _marked(pieces: list[bytes], left: Any) -> list[bytes]:
-    """With markers in place of the empty pieces. What came of a chunk tells how long it was; but not
-    of the last one, of which ``left`` bytes did not come."""
+    """Replace empty pieces by markers with the rest of their chunk.
+
+    The length of a chunk follows from its pieces, except that ``left`` bytes of the last chunk were
+    not received.
+    """
     if all(pieces):
         return pieces
     after = rest = left if isinstance(left, int) and left > 0 else 0

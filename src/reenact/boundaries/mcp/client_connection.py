@@ -49,8 +49,11 @@ __all__ = [
 
 
 async def waited_for(session: Session, live: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """``await live()``. A replay meanwhile does not take the quiet for a standstill: whoever
-    listens to the server waits, too."""
+    """Await ``live()``.
+
+    A replay does not report a stall meanwhile, because the code that listens to the server waits as
+    well.
+    """
     if session.mode != "replay":
         return await live()
     scheduler = session.scheduler
@@ -77,7 +80,7 @@ class Link:
         self.session = session
         self.session_id: str | None = None
         self.failure: BaseException | None = None
-        """What the transport raised when it broke down."""
+        """Error that ended the transport."""
         self.received, self.reads = anyio.create_memory_object_stream[Any](math.inf)
         self._connect = connect
         self._transport = transport
@@ -116,7 +119,7 @@ class Link:
         return decision, opened
 
     def start(self, tasks: anyio.abc.TaskGroup, decision: Decision, opened: InFlightCall) -> None:
-        """From now on what the server says reaches the program."""
+        """Start to deliver messages of the server to the program."""
         self._tasks = tasks
         self._spawn(self._listen, decision, opened)
 
@@ -145,7 +148,7 @@ class Link:
             paced=False,
         )
 
-    # What the program says
+    # Messages of the program
 
     async def send(self, item: Any) -> None:
         """A message of the program's client. Raises what differs from the recording."""
@@ -201,7 +204,7 @@ class Link:
         with anyio.CancelScope() as self._scopes[number]:
             try:
                 found = await self.session.gateway.carry_out_async(decision, opened, run, CODEC)
-            except Exception as error:  # noqa: BLE001 - who asked is told, wherever that is
+            except Exception as error:  # noqa: BLE001 - the caller receives it
                 found = {"error": told(error)}
             if "error" not in found:
                 self._server.heard(method, found["result"])
@@ -210,7 +213,7 @@ class Link:
         self._scopes.pop(number, None)
 
     async def _detached(self, opened: InFlightCall, live: Callable[[], Awaitable[Any]]) -> Any:
-        """What a tool call does beneath is in no session. If it is cancelled, so is the call."""
+        """Await ``live`` outside the session. If it is cancelled, so is the recorded call."""
         session = self.session
 
         def cancelled(turns: int) -> None:
@@ -231,7 +234,7 @@ class Link:
                 scope.cancel()
 
     async def _bypass(self, item: Any, data: Data) -> None:
-        """After the end of the session: said, and not noted."""
+        """Send a message after the end of the session, without recording it."""
         real = await self._reach()
         if is_request(data):
             found = await real.ask(item, data)
@@ -252,7 +255,7 @@ class Link:
                     await real.say(make_message({"method": "notifications/initialized"}))
         return self._real
 
-    # What the server says
+    # Messages of the server
 
     async def _listen(self, decision: Decision, opened: InFlightCall) -> None:
         async def live() -> AsyncIterator[Data]:
@@ -278,7 +281,7 @@ class Link:
         self.received.close()
 
     async def _kept(self, kept: UpdatedStream) -> AsyncIterator[Data]:
-        """A recording that is added to: what was said is said, and then the program goes on."""
+        """Yield the recorded messages of a recording that is being extended, then wait for the end."""
         async for piece in kept.again_async():
             yield piece
         await self._hung_up.wait()

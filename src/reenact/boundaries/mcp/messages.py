@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 CLOSED: Data = {"code": -32000, "message": "Connection closed"}
-"""What the SDK itself says to who waits for an answer when the connection ends."""
+"""Error that the SDK returns to waiting callers when the connection ends."""
 
 
 def is_request(data: Data) -> bool:
@@ -55,7 +55,7 @@ def is_answer(data: Data) -> bool:
 
 
 def dump_item(item: Any) -> Data:
-    """What a transport gave, or is given: a message, or an exception that stands for one."""
+    """Return a message of a transport, or an exception in its place, as plain data."""
     if isinstance(item, BaseException):
         return {"exception": dump_exception(item)}
     found: Data = copy_value(
@@ -66,7 +66,7 @@ def dump_item(item: Any) -> Data:
 
 
 def load_item(data: Data) -> Any:
-    """What :func:`dump_item` has made ``data`` of."""
+    """Rebuild the item from the result of :func:`dump_item`."""
     if "exception" in data:
         return load_exception(data["exception"])
     return make_message(data)
@@ -84,7 +84,7 @@ def make_message(data: Data) -> Any:
 
 
 def error_class() -> str:
-    """What the SDK raises when a server answers with an error."""
+    """Return the name of the exception that the SDK raises for an error response."""
     home: Any = import_module("mcp.shared.exceptions")
     kind: Any = home.MCPError if hasattr(home, "MCPError") else home.McpError
     return f"{kind.__module__}.{kind.__qualname__}"
@@ -105,7 +105,10 @@ _known: WeakKeyDictionary[Session, _Known] = WeakKeyDictionary()
 
 
 class Server:
-    """One server that the program talks to. ``label`` is empty until it has said who it is."""
+    """Server that the program is connected to.
+
+    ``label`` is empty until the server has introduced itself.
+    """
 
     def __init__(self, known: _Known, place: bytes) -> None:
         self.label = ""
@@ -150,7 +153,7 @@ def _own_name(result: Data) -> str:
 
 
 def server_of(session: Session, request: Data) -> Server:
-    """The server that is reached by ``request``, which says how to connect to it."""
+    """Return the server that the connection request ``request`` leads to."""
     with session.lock:
         known = _known.setdefault(session, _Known())
     return Server(known, canonical(request))
@@ -172,11 +175,11 @@ class Tokens:
         self._numbers[place], self._places[number] = number, place
 
     def placed(self, piece: Data) -> Data:
-        """What came, as it is recorded."""
+        """Return a received piece in its recorded form."""
         return _replaced(piece, self._places)
 
     def numbered(self, piece: Data) -> Data:
-        """What was recorded, as the program gets it."""
+        """Return a recorded piece in the form for the program."""
         return _replaced(piece, self._numbers)
 
 
@@ -240,7 +243,8 @@ def reply_call(server: Server, method: str, data: Data) -> Call:
 
 
 def messages_call() -> Call:
-    """The call that listening to the server is: what it says by itself, for as long as it is there."""
+    """Return the call that listens to the server's own messages, for as long as the connection
+    lasts."""
     return Call(
         type="nondeterministic",
         capability=CAPABILITIES[_SOURCE],
@@ -269,7 +273,7 @@ def _made(server: Server, operation: str, request: Data, extra: Data | None = No
 
 
 class RpcError(Exception):
-    """The server answered with an error, or not at all; ``error`` is what the client is told."""
+    """Error response of the server, or a missing response. ``error`` is passed to the client."""
 
     def __init__(self, error: Data) -> None:
         super().__init__(str(error.get("message", "")))
@@ -277,7 +281,7 @@ class RpcError(Exception):
 
 
 class _Answers(PlainCodec):
-    """Answers are ``{"result": …}`` or ``{"error": …}``, as they stand in the message."""
+    """Codec of results in the form of the protocol: ``{"result": …}`` or ``{"error": …}``."""
 
     def dump(self, call: Call, result: Data) -> Data:
         if "error" in result:
@@ -312,7 +316,7 @@ CODEC = _Answers()
 
 
 def told(error: Exception) -> Data:
-    """What a client is told of a request that failed."""
+    """Return the error object of a failed request for the client."""
     if isinstance(error, RpcError):
         return error.error
     return {"code": CLOSED["code"], "message": str(error) or type(error).__name__}

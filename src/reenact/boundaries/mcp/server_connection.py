@@ -28,10 +28,10 @@ _MOST = 65_536
 
 
 class Said:
-    """A pipe between the process and us; each piece that comes is handed to ``heard``.
+    """Pipe from the process. Each received piece is passed to ``heard``.
 
-    Used in the loop's own thread. ``pipe`` is asked for once, if at all; :meth:`begin` when the
-    process has its end of it, :meth:`end` when the process is gone.
+    It is used in the thread of the loop. ``pipe`` is requested at most once. :meth:`begin` is
+    called when the process has its end of the pipe, and :meth:`end` when the process has ended.
     """
 
     def __init__(self, heard: Callable[[Data], None]) -> None:
@@ -90,8 +90,10 @@ def _text(found: bytes) -> str | bytes:
 
 
 def descriptor_of(errors: Any) -> int | None:
-    """Where the program wants to see the errors of a server: a file, or a descriptor. None where
-    it does not want to. Raises what a file raises that has no descriptor."""
+    """Return the descriptor for the errors of a server, or None if the program does not want them.
+
+    ``errors`` is a file or a descriptor. Raises the error of a file without a descriptor.
+    """
     if errors is None:
         return None
     number: int = errors if isinstance(errors, int) else errors.fileno()
@@ -107,15 +109,15 @@ def say_again(piece: Data, errors: int) -> None:
 
 
 Transport = Callable[[Said], AbstractAsyncContextManager[Any]]
-"""Makes the transport; a process that it starts writes its errors where it is told."""
+"""Factory of the transport. A process that it starts writes its errors to the given pipe."""
 
 _REFUSED: Data = {"code": -32601, "message": "Method not found: the client replays a recording"}
 
 
 class Connection:
-    """Lives until :meth:`close`. All its methods are called in no session.
+    """Connection to a server, until :meth:`close`. All methods are called outside sessions.
 
-    What the server says by itself is in :meth:`messages`, or, where nobody ``listens``, forgotten.
+    :meth:`messages` yields the server's own messages. They are dropped unless ``listens`` is set.
     """
 
     def __init__(self, transport: Transport, *, listens: bool) -> None:
@@ -182,8 +184,11 @@ class Connection:
         self._stop.set()
 
     async def end(self) -> None:
-        """See it end. Where nobody has hung up, the transport is told that it is cancelled, in the
-        way that it expects."""
+        """Wait for the end.
+
+        If the connection was not closed before, the transport is cancelled in the way that it
+        expects.
+        """
         if not self._stop.is_set():
             self._scope.cancel()
         while not self._task.done():
@@ -211,15 +216,15 @@ class Connection:
         await self._streams[1].send(item)
 
     def session_id(self) -> str | None:
-        """What the server calls this conversation, where the transport tells."""
+        """Return the session id of the server, if the transport provides it."""
         found: str | None = self._streams[2]() if len(self._streams) > 2 else None
         return found
 
     async def messages(self) -> AsyncIterator[Data]:
-        """What the server says by itself, and what its process writes to its standard error.
+        """Yield the server's own messages, and the standard error output of its process.
 
-        An answer is given to who asked when everything that came before it has been taken. Raises
-        what the transport raises at its end.
+        A response is delivered after everything that was received before it. Raises the error that
+        ended the transport.
         """
         try:
             while (piece := await self._said.get()) is not END:
@@ -256,7 +261,7 @@ class Connection:
             self._said.put_nowait(piece)
 
     def _ended(self) -> None:
-        """Nobody will answer any more."""
+        """Answer all waiting requests with an error, because no response will arrive."""
         self._over = True
         for waiting in self._asked.values():
             self._answered(waiting, {"error": CLOSED})
@@ -270,7 +275,7 @@ class Connection:
 
 
 class _Answer:
-    """Waits for its turn behind what the server said before."""
+    """Response that waits for the delivery of earlier messages."""
 
     def __init__(self, waiting: asyncio.Future[Data], data: Data) -> None:
         self._waiting = waiting

@@ -50,7 +50,10 @@ def stdio_call(given: Mapping[str, Any]) -> Call:
 
 
 def http_call(given: Mapping[str, Any]) -> Call:
-    """A URL. Headers do not count: they say who asks."""
+    """Return the call for a connection by URL.
+
+    Headers are not compared, because they identify the client.
+    """
     url = str(given["url"])
     return _connect({"transport": "http", "url": normal_url(url)}, "POST", url)
 
@@ -113,7 +116,7 @@ def stdio_patches(library: ModuleType) -> list[InsidePatch]:
 
 def http_patches(library: ModuleType) -> list[InsidePatch]:
     """The patches of ``mcp.client.streamable_http``."""
-    ends = 2 if hasattr(library, "TransportStreams") else 3  # major 1 also tells the session's id
+    ends = 2 if hasattr(library, "TransportStreams") else 3  # major 1 also returns the session id
     return _patches(library, ("streamable_http_client", "streamablehttp_client"), http_call, ends)
 
 
@@ -159,15 +162,19 @@ def _covered(original: Generate, describe: Describe, ends: int) -> Generate:
 
 
 def _is_covered(session: Session, call: Call) -> bool:
-    """Not where only the network is recorded, nor on another loop than asyncio's: there the
-    processes and requests beneath are what is seen."""
+    """Return whether the session records MCP calls here.
+
+    It does not if only the network is recorded, or outside asyncio loops. The underlying processes and requests are recorded instead.
+    """
     return session.is_active and session.machine.covers(call) and running_loop() is not None
 
 
 @asynccontextmanager
 async def _opened(link: Link) -> AsyncIterator[None]:
-    """As long as the program talks to the server. What it raises comes out in a group, as it does
-    from every transport."""
+    """Keep the link open while the program uses the server.
+
+    Errors are raised in a group, as by every transport.
+    """
     decision, opened = await link.open()
     try:
         async with anyio.create_task_group() as tasks:
@@ -187,7 +194,7 @@ async def _opened(link: Link) -> AsyncIterator[None]:
 
 
 def _divergence(error: BaseException) -> DivergenceError | None:
-    """What ended a replay is not hidden in a group."""
+    """Find a divergence in a group, because it must not be hidden there."""
     if isinstance(error, BaseExceptionGroup):
         return next(filter(None, map(_divergence, error.exceptions)), None)
     return error if isinstance(error, DivergenceError) else None
