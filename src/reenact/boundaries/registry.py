@@ -1,4 +1,7 @@
-"""Which libraries are covered, and where. A library is touched when the program imports it."""
+"""Registry of covered libraries and their patches.
+
+A library is patched when the program imports it.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +117,11 @@ CLIENTS = (
 """Network client libraries."""
 
 TABLE = (*PROCESSES, *DRAWS, *FACTS, *CLIENTS)
-"""What is covered without anybody asking. First what sends signals: the numbers of processes that
-the program is told are those of the recording, and a signal needs those of the present."""
+"""Boundaries that are always active.
+
+Signal functions come first, because the program sees recorded process ids and a signal needs the
+current ones.
+"""
 
 _added: list[Boundary] = []
 
@@ -126,7 +132,7 @@ def add_boundary(boundary: Boundary) -> None:
 
 
 def added() -> Sequence[Boundary]:
-    """Those that were added."""
+    """Return the boundaries that were added."""
     return tuple(_added)
 
 

@@ -44,7 +44,10 @@ __all__ = [
 
 
 class PoolErrors(Errors):
-    """Those of one request to ``pool`` on ``conn``; ``library`` is ``urllib3.exceptions``."""
+    """Serializer of the exceptions of one request to ``pool`` on ``conn``.
+
+    ``library`` is ``urllib3.exceptions``.
+    """
 
     def __init__(self, library: ModuleType, pool: Any, conn: Any) -> None:
         self._library = library
@@ -96,7 +99,7 @@ class PoolErrors(Errors):
 
 
 class _Shown:
-    """A connection that prints as that of the recording did: its address is part of the text."""
+    """Connection with the recorded ``repr``, because its address is part of error texts."""
 
     def __init__(self, conn: Any, text: str) -> None:
         self._conn = conn
@@ -153,14 +156,14 @@ class Attempt:
     retries: Any
     given: dict[str, Any]
     whole: bool
-    """Is the body read before the program goes on?"""
+    """True if the body is read before the program continues."""
     made: bool = False
     """For real, and not out of a recording."""
 
     # To data
 
     def request(self) -> Request:
-        """What is asked. The body is read; where it can be read only once, a copy is sent."""
+        """Return the request. The body is read, and a copy is sent if it can be read only once."""
         content, length = self.library.chunks(self.body, self.method, self.conn.blocksize)
         sent: list[bytes] = []
         if content is not None:
@@ -177,7 +180,7 @@ class Attempt:
         )
 
     def _headers(self, target: str, length: int | None, *, chunked: bool) -> Pairs:
-        """Those that are given, and before them those that urllib3 adds."""
+        """Return the headers that urllib3 adds, followed by the given ones."""
         given = [(_text(name), _text(value)) for name, value in (self.headers or {}).items()]
         names = {name.lower() for name, _ in given}
         added = [("Host", target.split("/")[2]), ("Accept-Encoding", "identity")]
@@ -233,7 +236,7 @@ class Attempt:
     # And back
 
     def response(self, reply: Reply) -> Any:
-        """What the program gets."""
+        """Return the response for the program."""
         if not self.made:
             self._repeat_sending()
         low = respond(reply, self.method, 0 if self.made else self.conn.debuglevel)
@@ -264,7 +267,7 @@ class Attempt:
         return response
 
     def _repeat_sending(self) -> None:
-        """Let http.client say what it sends, if it was told to."""
+        """Let http.client print the request if its debug level is set."""
         if not self.conn.debuglevel or "expect" in {
             _text(name).lower() for name in self.headers or ()
         }:
@@ -277,7 +280,7 @@ class Attempt:
         context_outside_sessions().run(say)
 
     def _leave_traces(self, low: HTTPResponse) -> None:
-        """What a call that is made counts, warns of and logs."""
+        """Update the counters, and emit the warnings and log records of a live call."""
         pool, conn, library = self.pool, self.conn, self.library
         pool.num_requests += 1
         if low.will_close:
@@ -310,7 +313,7 @@ class _Nowhere:
 
 
 def _connected(library: Library, conn: Any) -> SimpleNamespace:
-    """What a connection says of itself when it is made."""
+    """Return the attributes of a newly connected connection."""
     required = library.cert_reqs(conn.cert_reqs) == ssl.CERT_REQUIRED
     verified = required or bool(conn.assert_fingerprint)
     return SimpleNamespace(
@@ -402,7 +405,7 @@ def _postponing(library: Library, original: Callable[..., Any]) -> Callable[...,
 
 def _keeping(library: Library, original: Callable[..., Any]) -> Callable[..., Any]:
     def is_connection_dropped(conn: Any) -> Any:
-        """What was never connected was not dropped."""
+        """Return False for a replayed connection, which was never connected."""
         if conn.sock is None and conn in library.served:
             return False
         return original(conn)

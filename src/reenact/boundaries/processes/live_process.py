@@ -27,9 +27,12 @@ _LOOK: Final = 20
 
 
 class Recorded(Relay):
-    """``outputs`` are what is read from the process, by stream; ``targets`` where it goes on to, and
-    ``seen`` the streams that the program reads itself. ``source`` is read for ``sink``, the
-    process's standard input."""
+    """Relay of a live process that is recorded.
+
+    ``outputs`` are the descriptors to read from the process, by stream. ``targets`` are the
+    descriptors that its output is forwarded to. ``seen`` are the streams that the program reads
+    itself. ``source`` is read for ``sink``, the standard input of the process.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class Recorded(Relay):
         work = [self._drain] if self._source is None else [self._feed, self._drain]
         self.begin(pid, *work)
 
-    # What it is told
+    # Input of the process
 
     def _feed(self) -> None:
         assert self._source is not None
@@ -112,7 +115,7 @@ class Recorded(Relay):
     def _write(self, stream: int, data: bytes) -> None:
         target = self._targets[stream]
         if not data or not write_all(target, data):
-            del self._targets[stream]  # where nobody reads any more, let the process know
+            del self._targets[stream]  # without a reader, the process gets a broken pipe
             self.close(target)
 
     def _note(self, stream: int, data: bytes) -> None:
@@ -135,10 +138,15 @@ class Recorded(Relay):
                 raise refusal
 
     def _look(self) -> int | None:
-        """How it has ended, if it has. Whoever waits for it still can."""
+        """Return the exit code if the process has ended.
+
+        It is not reaped, so the program can still wait for it.
+        """
         try:
             found = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # somebody has waited for it, and is about to say so
+        except (
+            ChildProcessError
+        ):  # the program has just waited for it and is about to store the code
             self.reaped.wait(SOON)
             return self.code or 0
         if found is None:
@@ -146,7 +154,7 @@ class Recorded(Relay):
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def _end_process(self, poll: select.poll) -> None:
-        """It has ended: what it said before comes first."""
+        """Forward the remaining output of an ended process, then record its end."""
         more = True
         while more:
             ready = {fd for fd, _ in poll.poll(0)}
@@ -167,7 +175,7 @@ class Recorded(Relay):
     # The end
 
     def fail(self, error: BaseException) -> None:
-        """It cannot be recorded any more: it ends here, and the program is told why."""
+        """Kill a process that cannot be recorded further. The program gets ``error``."""
         if self.session.in_flight.is_open(self.opened):
             _kill(self._pid)
             found = PLAIN_CODEC.dump_error(self.opened.call, error)
@@ -185,7 +193,10 @@ class Recorded(Relay):
             self.session.in_flight.complete(self.opened, data)
 
     def _abandoned(self) -> None:
-        """The session ends first. What the process still says goes where it went, without us."""
+        """Handle the end of the session before the end of the process.
+
+        Its further output is not recorded.
+        """
         if self.account.exit_code is None:
             self.account.exit_code = self._look()
             if self.account.exit_code is not None:
@@ -200,7 +211,7 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass  # it has ended by itself
+        pass  # it has already ended
 
 
 def _read(fd: int) -> bytes:
@@ -219,7 +230,7 @@ def _pidfd(pid: int) -> int | None:
 
 
 def _go_on(source: int, target: int) -> None:
-    """Let somebody who outlives us pass on what is still said."""
+    """Forward further output by a separate process, which can outlive this one."""
     actions = [(os.POSIX_SPAWN_DUP2, source, 0), (os.POSIX_SPAWN_DUP2, target, 1)]
     token = enter_session(OUTSIDE)
     try:

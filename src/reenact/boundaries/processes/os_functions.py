@@ -1,4 +1,4 @@
-"""What ``os`` does with processes: it sends them signals, waits for them, and runs a shell."""
+"""Patches of the process functions of ``os``: signals, waiting, and ``system``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def patches(module: ModuleType) -> list[Installable]:
 
 
 def _is_plumbings() -> bool:
-    """Does the standard library call, or a client? Our own frames stand for whoever calls them."""
+    """Return whether plumbing makes the call. Reenact's own frames are skipped."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("reenact."):
         frame = frame.f_back
@@ -57,8 +57,10 @@ def _sending(original: Any) -> Any:
 
 
 def _waiting_for_one(original: Any) -> Any:
-    """A process that ``subprocess`` has started, waited for by its number. Its finalizer does so,
-    too, when our own names are gone."""
+    """Replace ``waitpid`` for a process that ``subprocess`` has started.
+
+    The finalizer of ``subprocess`` also calls it, after the globals of this module were deleted.
+    """
     is_over = sys.is_finalizing
 
     def waitpid(_: Any, pid: int, options: int, /) -> tuple[int, int]:
@@ -90,7 +92,7 @@ def _waiting_for_any(original: Any) -> Any:
 
 
 def _tell(found: Any) -> Relay | None:
-    """Somebody has waited for a process: nobody else can."""
+    """Store the exit code in the relay, because a process can be reaped only once."""
     relay = relay_of(found[0])
     if relay is not None:
         relay.is_reaped(os.waitstatus_to_exitcode(found[1]))
@@ -112,14 +114,14 @@ def _system(original: Any) -> Callable[..., int]:
 
 
 def _run(command: Any) -> int:
-    """What ``system`` does: a shell, and nobody is interrupted meanwhile but that."""
+    """Run a shell like ``system``, which ignores SIGINT and SIGQUIT meanwhile."""
     import signal
     import subprocess
 
     ignored = (signal.SIGINT, signal.SIGQUIT)
     before = [signal.signal(one, signal.SIG_IGN) for one in ignored] if _is_main_thread() else []
     try:
-        # The same words as the C library's: rules of a policy know it by them.
+        # Use the same arguments as the C library, because policy rules match them.
         code = subprocess.Popen(["sh", "-c", os.fsdecode(command)], executable="/bin/sh").wait()
     finally:
         for one, handler in zip(ignored, before, strict=False):

@@ -33,8 +33,11 @@ __all__ = [
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write all of ``data``; False when nobody reads any more. Other failures to write are the
-    reader's business as well: a full disk must not end the process that we relay."""
+    """Write all of ``data``. Return False if it cannot be written.
+
+    A closed reader and all other errors are treated alike, because a full disk must not end the
+    relayed process.
+    """
     view = memoryview(data)
     while view:
         try:
@@ -78,10 +81,11 @@ _OUTPUTS = {1: ("c2pread", "c2pwrite"), 2: ("errread", "errwrite")}
 
 
 class Ends(msgspec.Struct):
-    """The program's ends. ``targets`` is where it expects what the process says, by stream; ``seen``
-    are those that it reads itself; ``source`` is where it says what the process is told.
+    """Descriptors of the program.
 
-    A process whose streams 1 and 2 go to one place has one stream, 1: ``joined``.
+    ``targets`` receive the output of the process, by stream. ``seen`` are the streams that the
+    program reads itself. ``source`` provides the standard input of the process. If streams 1 and 2
+    of a process have the same target, it has only stream 1 and ``joined`` is set.
     """
 
     targets: dict[int, int] = {}
@@ -95,9 +99,9 @@ class Ends(msgspec.Struct):
 
 
 def take_ends(given: Given, devnull: int | None) -> Ends:
-    """What of ``given`` is interposed. These file descriptors are the caller's from now on.
+    """Return the descriptors of ``given`` that are relayed. The caller must close them.
 
-    A terminal stays the process's own, and nobody sees what goes to the null device.
+    A terminal is passed to the process itself, and the null device is not recorded.
     """
     joined = _is_joined(given)
     targets: dict[int, int] = {}
@@ -157,8 +161,11 @@ def _source(given: Given) -> int | None:
 
 
 def file_given(given: Given, hides: Callable[[bytes], bool]) -> Data | None:
-    """What stands for a file on disk that is the standard input, from where it is read on; None
-    where it is none, or where ``hides`` says that its digest would give something away."""
+    """Describe a regular file that is the standard input, from its current offset.
+
+    Returns None if it is not a regular file, or if ``hides`` reports that its digest would reveal a
+    secret.
+    """
     fd = given["p2cread"]
     if fd == -1 or not stat.S_ISREG(os.fstat(fd).st_mode):
         return None
@@ -212,7 +219,7 @@ _PIECE: Final = 65_536
 
 
 class _Watched(io.FileIO):
-    """Tells the relay of its process before it waits."""
+    """Pipe that notifies the relay of its process before it waits."""
 
     relay: Relay
     stream: int
@@ -264,7 +271,8 @@ def _watched(file: Any, size: int, relay: Relay, stream: int) -> Any:
 
 
 def _buffer_size(process: Any) -> int:
-    """What its maker was told: nothing keeps it."""
+    """Return the ``bufsize`` argument of the constructor from its frame, because ``Popen`` does not
+    store it."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEEP):
         if frame is None:

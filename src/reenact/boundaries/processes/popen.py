@@ -65,17 +65,17 @@ _injections: list[Injection] = []
 
 
 def inject_with(injection: Injection | None) -> None:
-    """How processes that are started from now on are told to take part; None: they are not."""
+    """Set the function that prepares the environment of child processes to take part, or None."""
     _injections[:] = [] if injection is None else [injection]
 
 
 def injected(environ: Mapping[Any, Any], lane: str) -> dict[Any, Any] | None:
-    """``environ`` for a process in ``lane``; None where nobody runs the program."""
+    """Return ``environ`` for a process in ``lane``, or None if child processes do not take part."""
     return _injections[0](environ, lane) if _injections else None
 
 
 _OURS = ("REENACT_", "PYTEST_")
-"""How variables begin in which we, and a test runner, say something of the present run."""
+"""Prefixes of variables in which Reenact and test runners describe the current run."""
 _PYTHON = "python"
 
 
@@ -128,7 +128,7 @@ def _words(args: Any, *, shell: bool) -> list[Any]:
 
 
 def _text(word: Any) -> str | bytes:
-    """A word as text; bytes that are no text stay bytes."""
+    """Return a word as text, or as bytes if it is not valid UTF-8."""
     raw = os.fsencode(word)
     try:
         return raw.decode("utf-8")
@@ -140,13 +140,13 @@ def _folder(cwd: Any) -> str | bytes:
     found = os.fsdecode(cwd)
     try:
         beside = os.path.relpath(found)
-    except (OSError, ValueError):  # the working directory is gone, or the path is empty
+    except (OSError, ValueError):  # the working directory was deleted, or the path is empty
         return _text(cwd)
     return _text(found if beside.startswith(os.pardir) else beside)
 
 
 def _changes(environ: Mapping[Any, Any], ours: Mapping[str, str]) -> Data:
-    """What is set and what is missing, compared with our own environment as the program knows it."""
+    """Return the differences of ``environ`` from the program's own environment ``ours``."""
     given = {_name(name): _text(value) for name, value in environ.items()}
     own = {_name(name): _text(value) for name, value in ours.items()}
     new = {
@@ -156,7 +156,7 @@ def _changes(environ: Mapping[Any, Any], ours: Mapping[str, str]) -> Data:
     }
     gone = [name for name in sorted(own) if name not in given and not name.startswith(_OURS)]
     changes: Data = {"set": new} if new else {}
-    if len(gone) > len(own) // 2:  # made from nothing: what it lacks says more of the machine
+    if len(gone) > len(own) // 2:  # built from nothing: the kept names are the shorter list
         kept = set(own).intersection(given).difference(new)
         changes["kept"] = sorted(name for name in kept if not name.startswith(_OURS))
     elif gone:
@@ -207,7 +207,7 @@ class _Starting:
 
     def start(self) -> None:
         given = self._given
-        environ = None if given["env"] is os.environ else given["env"]  # it says the same
+        environ = None if given["env"] is os.environ else given["env"]  # same content
         call = process_call(
             given["args"],
             shell=given["shell"],
@@ -287,7 +287,7 @@ class _Starting:
         if data is not None and data.get("error") is None:
             account = load_account(data.get("response"), f"event {entry.seq}")
             turns = range(len(account.turns))
-            # What it says this time comes by the clock.
+            # Its output is delivered when it arrives, not in the recorded order.
             session.scheduler.skip(
                 *((entry.lane, chunk_name(entry.position, number)) for number in turns)
             )
@@ -295,7 +295,7 @@ class _Starting:
         self._original(self._injected(self._given, opened.inner))
 
     def _leave(self, lane: str | None) -> None:
-        """What is in ``lane`` is the business of the process."""
+        """Mark ``lane`` as the lane of a child process."""
         if lane is not None:
             with self._session.lock:
                 self._session.children.was_forked(Lane(lane))
@@ -360,12 +360,12 @@ class _Starting:
         self._begin(relay)
 
     def _begin(self, relay: Recorded | Replayed) -> None:
-        if not relay.by_loop:  # a loop reads by itself
+        if not relay.by_loop:  # a loop reads the pipes itself
             watch(self._process, relay)
         relay.start(self._process.pid)
 
     def _start_stand_in(self, ends: Ends) -> int:
-        """The end of the pipe that tells it how to end."""
+        """Start the stand-in. Return the pipe that controls how it ends."""
         theirs, control = os.pipe()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
@@ -419,7 +419,8 @@ def asyncio_patches(module: ModuleType) -> list[Installable]:
 
 
 def _connect_pipes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A loop that does not read yet would be at rest, whatever a process has said."""
+    """Open the relay after the pipes are connected, because a loop that does not read yet seems to
+    be quiescent."""
 
     @wraps(original)
     def connect(self: Any, *args: Any) -> Coroutine[Any, Any, None]:
@@ -438,7 +439,7 @@ async def _then(first: Coroutine[Any, Any, None], call: Callable[[], None]) -> N
 
 
 def _process_exited(original: Callable[..., None]) -> Callable[..., None]:
-    """The loop has waited for a process. What the program is told of it has its turn."""
+    """Deliver the end of a process to the loop in its turn."""
 
     @wraps(original)
     def exited(self: Any, returncode: int) -> None:
@@ -452,7 +453,7 @@ def _process_exited(original: Callable[..., None]) -> Callable[..., None]:
             original(self, returncode)
 
         def later() -> None:
-            # What follows is the program's: the loop is not at rest before it has run.
+            # The next step belongs to the program: the loop is not quiescent before it has run.
             context = context_outside_sessions()
             context.run(VARIABLE.set, relay.session)
             unpatched_loop.post(self._loop, tell, context=context)

@@ -1,7 +1,8 @@
-"""What stands between the program and a process: it passes on what both say, one thing at a time.
+"""Relay between the program and a process, which forwards data in both directions, one piece at a
+time.
 
-A relay has threads of its own, which are in no session. What it passes on to the program is a
-delivery like any other: it comes when the program is at rest, and in a replay in its turn.
+A relay has its own threads, which are not part of a session. Data for the program is an ordinary
+delivery: it happens when the program is quiescent, and in a replay in the recorded order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SOON", "Gate", "Relay", "relay_of"]
 
 SOON: Final = 1.0
-"""Seconds within which a loop does what it does by itself: connect pipes, learn of an end."""
+"""Maximum seconds for actions of the event loop, such as connecting pipes or reaping a process."""
 
 _WAKING: Final = 0.2
 """Seconds within which a thread that reads gets the processor."""
@@ -57,15 +58,17 @@ class Gate:
                 self._lock.release()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Is it open, at the latest after so many seconds?"""
+        """Wait at most ``seconds``. Return whether the gate is open."""
         if not self.is_open and self._lock.acquire(timeout=-1 if seconds is None else seconds):
             self._lock.release()
         return self.is_open
 
 
 class Relay:
-    """One process. ``targets`` is where what it says goes, by stream; ``source`` is where what it is
-    told comes from, or None. ``by_loop``: a loop has started it, reads it and waits for it."""
+    """Relay of one process.
+
+    ``by_loop`` is set if an event loop started the process, reads it and waits for it.
+    """
 
     def __init__(
         self, session: Session, opened: InFlightCall, account: Account, *, by_loop: bool
@@ -74,25 +77,28 @@ class Relay:
         self.opened = opened
         self.account = account
         self.owner: int | LoopScheduler = session.runner()
-        """Who learns of its end, and gets what nobody else reads: who has waited for it last."""
+        """Thread or loop that waited for the process last.
+
+        It receives the end, and data without another reader.
+        """
         self._readers: dict[int, int | LoopScheduler] = {}
-        """By stream: who has read from it last."""
+        """Thread or loop that read last, by stream."""
         self._waiting: dict[int, Gate] = {}
-        """By stream: opened when the thread that waits for it goes on."""
+        """Gates by stream, which open when the waiting thread continues."""
         self.by_loop = by_loop
         self.connected = Gate()
-        """Whoever reads what the process says is ready to."""
+        """Opens when the reader of the output is ready."""
         if not by_loop:
             self.connected.open()
         self.reaped = Gate()
-        """Somebody has waited for the process, and knows ``code``."""
+        """Opens when the process was reaped and ``code`` is set."""
         self.code: int | None = None
         self.ended = Gate()
-        """The program may know that the process has ended."""
+        """Opens when the program is allowed to see the end of the process."""
         self.failure: BaseException | None = None
         self.signals = 0
         self.fds: set[int] = set()
-        """Ours. A forked child must not hold them open."""
+        """Descriptors of the relay. A forked child must not keep them open."""
         self._ended_callbacks: list[Callable[[], None]] = []
         self._pid = 0
 
@@ -110,11 +116,11 @@ class Relay:
         try:
             with register_thread():
                 work()
-        except BaseException as error:  # noqa: BLE001 - the program is told where it waits
+        except BaseException as error:  # noqa: BLE001 - raised where the program waits
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing comes any more: whoever waits goes on, and is told why."""
+        """Stop the relay. Waiting threads continue and get ``error``."""
         self.failure = self.failure or error
         self.end()
 
@@ -142,16 +148,15 @@ class Relay:
         self.reaped.open()
 
     def wait_until_reaped(self) -> None:
-        """A loop waits for its processes by itself: it has to know of the end before it can act
-        upon it."""
+        """Wait until the loop has reaped its process, because only then it can handle the end."""
         if self.by_loop:
             self.reaped.wait(SOON)
 
     def wait_until_connected(self) -> None:
-        """Nothing is said before the program can hear it."""
+        """Wait until the program can read the output."""
         self.connected.wait(SOON)
 
-    # What the program does
+    # Operations of the program
 
     def was_signalled(self) -> bool:
         """The program sends a signal. True if it is to be sent indeed."""
@@ -160,7 +165,7 @@ class Relay:
 
     @contextmanager
     def reading(self, *streams: int) -> Iterator[None]:
-        """In the block the program waits for what the process says in ``streams``."""
+        """Mark that the program waits for output in ``streams`` during the block."""
         session, gate = self.session, Gate()
         if session.tracks_order and self.fds:
             reader = session.runner()
@@ -174,7 +179,7 @@ class Relay:
             gate.open()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Has the process ended, after at most so many seconds? The program waits for it."""
+        """Wait for the end of the process for at most ``seconds``. Return whether it has ended."""
         session = self.session
         if session.tracks_order and not self.ended.is_open:
             self.owner = session.runner()
@@ -201,8 +206,10 @@ class Relay:
                 note()
 
     def pass_on(self, act: Callable[[], None], stream: int, *, seen: bool) -> None:
-        """Do ``act``, which gives the program something, if that is ``seen`` by it. We are busy
-        with it; then whoever reads ``stream`` is."""
+        """Run ``act``, which passes data to the program if it is ``seen``.
+
+        This thread is busy during ``act``. Then the reader of ``stream`` is busy.
+        """
         session, scheduler = self.session, self.session.scheduler
         owner = self._readers.get(stream, self.owner)
         if not session.tracks_order:
@@ -212,7 +219,8 @@ class Relay:
                 act()
             scheduler.arrive(_ident())
         elif isinstance(owner, int):
-            # First: it may have done with it before we go on. We are busy until it has woken up.
+            # First, because the reader can finish before this thread continues. This thread is busy
+            # until the reader has woken up.
             with session.lock:
                 scheduler.given(owner)
                 scheduler.awaken(_ident())
@@ -236,7 +244,7 @@ class Relay:
             os.close(fd)
 
     def forget(self) -> None:
-        """The program has been told how it ended; the number may be another process's soon."""
+        """Remove the process after the program got its exit code, because its id can be reused."""
         if _known.get(self._pid) is self:
             del _known[self._pid]
 

@@ -27,12 +27,14 @@ __all__ = [
 ]
 
 _COMMAND: Final = ("/bin/sh", "-c", "ulimit -c 0; read how || exit 0; eval $how")
-"""Waits on its standard input. When the program is gone it goes, too."""
+"""Command of the stand-in. It waits on its standard input and ends with the program."""
 
 
 def as_stand_in(given: Given, control: int, nowhere: int) -> Given:
-    """``given`` for a stand-in, which reads from ``control`` and says nothing. What stays is what
-    others can see of a process: its session and its group."""
+    """Return the arguments for a stand-in, which reads from ``control`` and prints nothing.
+
+    Only properties that other processes can see stay unchanged: its session and its process group.
+    """
     changed: Given = {
         "args": list(_COMMAND),
         "executable": None,
@@ -62,7 +64,7 @@ def order_end(control: int, exit_code: int) -> None:
     try:
         os.write(control, f"{how}\n".encode("ascii"))
     except BrokenPipeError:
-        pass  # somebody has killed it
+        pass  # it was killed
     os.close(control)
 
 
@@ -77,8 +79,11 @@ _MOST: Final = 65_536
 
 
 class Replayed(Relay):
-    """``control`` tells the stand-in how to end. ``error`` is what kept the process from being
-    recorded further."""
+    """Relay of a replayed process.
+
+    ``control`` tells the stand-in how to end. ``error`` is the error that ended its recording
+    early.
+    """
 
     def __init__(
         self,
@@ -112,7 +117,7 @@ class Replayed(Relay):
     def start(self, pid: int) -> None:
         """The stand-in is process ``pid``."""
         self.session.in_flight.begin(self.opened, self._abandoned)
-        self.session.scheduler.helper_comes()  # before the program goes on: it may wait for us
+        self.session.scheduler.helper_comes()  # before the program continues, because it can wait for this
         self.begin(pid, self._emit, *([] if self._source is None else [self._listen]))
 
     def fail(self, error: BaseException) -> None:
@@ -128,7 +133,7 @@ class Replayed(Relay):
             self._changed.notify_all()
         return False
 
-    # What it is told
+    # Input of the process
 
     def _listen(self) -> None:
         assert self._source is not None
@@ -142,7 +147,8 @@ class Replayed(Relay):
         self.close(self._source)
 
     def _wait_for_causes(self, turn: Turn) -> None:
-        """What the recorded process had been told and sent by then, the stand-in has, too."""
+        """Wait until the stand-in got the same input and signals as the recorded process before
+        ``turn``."""
         scheduler = self.session.scheduler
         before = scheduler.progress()
         with self._changed:
@@ -161,10 +167,8 @@ class Replayed(Relay):
         return heard and self.signals >= turn.signals
 
     def _compare(self, turn: Turn) -> None:
-        """What was taken out of a text cannot be compared."""
-        end = (
-            turn.told if turn.told <= len(self.account.told) else None
-        )  # it may be told more later
+        """Compare the input with the recorded one. Redacted input is not compared."""
+        end = turn.told if turn.told <= len(self.account.told) else None  # more input can follow
         then, now = self.account.told[self._same : end], self._got[self._same : end]
         if not self._compares or then == now:
             self._same += len(now)
@@ -252,14 +256,17 @@ class Replayed(Relay):
             self.close(target)
 
     def _end_stand_in(self) -> None:
-        """Nobody waits for it who does not get it at once: that would look like rest."""
+        """End the stand-in.
+
+        This thread counts as busy until then, so that the program does not seem to be quiescent.
+        """
         self.fds.discard(self._control)
         with self.session.scheduler.thread_starts():
             order_end(self._control, self.account.exit_code or 0)
             try:
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:
-                pass  # somebody has waited for it already
+                pass  # already reaped
             self.wait_until_reaped()
 
     def _silent(self, turn: Turn) -> Divergence:

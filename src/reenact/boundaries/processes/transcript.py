@@ -1,4 +1,4 @@
-"""What became of a process: what it said and was told, in which turns, and how it ended."""
+"""Transcript of a process: its output and input, in turns, and its exit code."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from reenact.policy.redaction.redactor import Screen
 __all__ = ["ENDED", "NAMES", "Account", "GrowingAccount", "Turn", "load_account"]
 
 ENDED: Final = 0
-"""What stands for the end of the process where a stream would stand."""
+"""Pseudo stream number for the end of the process."""
 
 NAMES: Final = {1: "stdout", 2: "stderr"}
 
 
 class Turn(msgspec.Struct, array_like=True, frozen=True):
-    """One thing that a process did: so many bytes on a stream (none: the stream is at its end), or
-    its own end. Before it did so it had been told ``told`` bytes (and one more for the end of its
-    standard input) and sent ``signals`` signals."""
+    """One action of a process: ``size`` bytes on a stream, or its end.
+
+    A size of 0 is the end of the stream. Before the action, the process had received ``told`` bytes
+    of input (plus one for the end of its standard input) and ``signals`` signals.
+    """
 
     stream: int
     size: int
@@ -65,8 +67,10 @@ class Account(msgspec.Struct):
         return response
 
     def pieces(self) -> list[tuple[Turn, bytes]]:
-        """Each turn with its bytes. What was redacted may be shorter or longer than it was: the
-        last piece of a stream makes up for that."""
+        """Return each turn with its bytes.
+
+        Redaction can change the length, so the last piece of a stream gets the difference.
+        """
         last = {turn.stream: at for at, turn in enumerate(self.turns) if turn.size}
         at = dict.fromkeys(NAMES, 0)
         found: list[tuple[Turn, bytes]] = []
@@ -108,7 +112,7 @@ def _bytes(value: Any) -> bytearray:
 
 
 class GrowingAccount:
-    """What may be written of an account that still grows, so that a kill loses little."""
+    """Parts of a growing transcript that can already be written, so that a kill loses little data."""
 
     def __init__(self, screen: Callable[[], Screen]) -> None:
         self._screens = {stream: screen() for stream in NAMES}
@@ -116,7 +120,7 @@ class GrowingAccount:
         self._written = dict.fromkeys(NAMES, 0)
 
     def add(self, turn: Turn, data: bytes) -> Data:
-        """What ``turn`` adds to what is recorded."""
+        """Return the data that ``turn`` adds to the recording."""
         part: Data = {"turns": [list(msgspec.structs.astuple(turn))]}
         if data:
             held = self._held[turn.stream]

@@ -62,7 +62,7 @@ def wait_in_vain(session: Session) -> None:
 
 
 class InVain:
-    """The same for a thread that does something else meanwhile, and looks again and again."""
+    """Recorded timeout, for a thread that polls it while it does other work."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -96,7 +96,7 @@ def unwaited(process: Any) -> Relay | None:
 
 
 def asking(relay: Relay) -> Session | None:
-    """The session that the program asks in; None in the middle of a longer question."""
+    """Return the session if the program itself makes the call, or None inside a longer operation."""
     session = current()
     return session if session is relay.session and session.is_active else None
 
@@ -147,7 +147,7 @@ def wait(original: Callable[..., Any], expired: Callable[..., BaseException]) ->
             ended = _has_ended_in_time(relay, timeout)
         except BaseException:
             if relay.failure is not None:
-                original(self, None)  # it has been killed, or was a stand-in: nobody is left behind
+                original(self, None)  # reap the killed process or stand-in
                 relay.forget()
             raise
         if not ended:
@@ -198,7 +198,7 @@ def communicate(original: Callable[..., Any], expired: type[Any]) -> Any:
             try:
                 return original(self, input, until, orig_timeout)
             finally:
-                self._communication_started = True  # the next time goes on with this
+                self._communication_started = True  # the next call continues this one
                 leave_session(token)
 
         talk = _Talk(session, relay, really, expired)
@@ -223,7 +223,7 @@ def _talking(relay: Relay | None) -> Iterator[None]:
 
 
 def selector(original: type[Any]) -> type[Any]:
-    """``subprocess._PopenSelector``: whoever selects waits for what the process says."""
+    """Return a ``subprocess._PopenSelector`` that marks its wait as waiting for output."""
 
     class Selector(original):  # type: ignore[misc]
         def select(self, timeout: float | None = None) -> Any:
@@ -240,8 +240,10 @@ def selector(original: type[Any]) -> type[Any]:
 
 
 class _Talk:
-    """One ``communicate`` with a time-out. ``really(until)`` goes on with it until then, and raises
-    ``expired``."""
+    """One ``communicate`` call with a timeout.
+
+    ``really(until)`` continues it until then and raises ``expired``.
+    """
 
     def __init__(
         self,
@@ -277,7 +279,7 @@ class _Talk:
         return False
 
     def _raise_again(self, timeout: float) -> Any:
-        """``expired``, with all that has come."""
+        """Raise ``expired`` with the output so far."""
         try:
             return self._really(monotonic() - 1)
         except self._expired as error:

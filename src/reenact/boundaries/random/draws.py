@@ -1,8 +1,8 @@
-"""Drawing from a session: who draws, what is written of it, and what stands in where it is lost.
+"""Draws of random values: the drawing code, the recorded form, and replacements of lost values.
 
-Bytes of the operating system's own generator are keys and tokens. They are written under a name
-that redaction knows, so they never stand in a recording in clear: whoever has the sealing key gets
-them back, others get bytes that are made up, and are told so.
+Bytes of the operating system's generator are keys and tokens. They are recorded under a name that
+redaction matches, so a recording never contains them in clear. A replay with the sealing key
+restores them. Without it, a replay gets made-up bytes and a warning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HANDED_OVER: Final = frozenset(
         ("asyncio.events", "_run"),
     }
 )
-"""What calls a job, the target of a thread, a callback: the program has handed it over."""
+"""Modules that run jobs, thread targets and callbacks on behalf of the program."""
 
 _LOST: Final = (
     "the recording has random values that were redacted and cannot be opened here: others, which "
@@ -52,8 +52,8 @@ _made_up: WeakKeyDictionary[Session, Counter[str]] = WeakKeyDictionary()
 
 
 def drawn(name: str, live: Callable[[], T], depth: int) -> T | Any:
-    """What ``live`` gives to the code that is ``depth`` frames above the caller of this function,
-    or to whoever that draws for: from the session, where that is not plumbing."""
+    """Return the result of ``live`` for the code ``depth`` frames above the caller, or for the code
+    that it draws for. It is drawn from the session unless that code is plumbing."""
     session = current()
     if session is None:
         return live()
@@ -128,15 +128,15 @@ def _fitting(found: Any, size: int) -> bytes:
 
 
 def _expanded(found: Any, size: int) -> bytes:
-    """Bytes in place of what is no draw of this kind: a lenient replay has made up a number, or
-    what was recorded is redacted."""
+    """Return bytes in place of a value of the wrong kind: a made-up number of a lenient replay, or
+    a redacted value."""
     session = current()
     seed = found if isinstance(found, float) else 0.0 if session is None else _place(session)
     return hashlib.shake_256(f"reenact {seed!r}".encode()).digest(size)
 
 
 def _place(session: Session) -> str:
-    """Where this is drawn: another text each time, and the same ones in each replay."""
+    """Return a text that is different for each draw, and the same in each replay."""
     session.warn_once(_LOST)
     lane = session.lanes.current().name
     with session.lock:

@@ -1,15 +1,14 @@
-"""``numpy.random``.
+"""Boundary for ``numpy.random``.
 
-Generators of the program's own (``default_rng()``, ``RandomState()``) seed themselves with a number
-that is drawn. The functions of the module share one generator, which can be seeded, read and set by
-anybody:
+Generators of the program (``default_rng()``, ``RandomState()``) seed themselves with a number that
+is drawn. The functions of the module share one generator, which any code can seed, read and set:
 
-- Once it has been given a seed it is as it is without us.
-- Where it was there before the session, nobody knows what it was given: the state that the program
-  finds is drawn, once.
-- Under ``reenact run`` it begins with a seed that is derived from the run's, so it does not matter
-  when it is imported. Until the program seeds it, each lane has a generator of its own in its place:
-  threads do not disturb each other, nor does a tool that is not run.
+- After it was seeded, it works as it does without Reenact.
+- If it existed before the session, its seed is unknown. The state that the program finds is drawn
+  once.
+- Under ``reenact run`` it starts with a seed that is derived from the seed of the run, so the time
+  of its import does not matter. Until the program seeds it, each lane has its own generator:
+  threads do not disturb each other, and neither does a tool that is not run.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["patches"]
 
 _GENERATOR, _STATE = "MT19937", 624 * 4
-"""What the shared generator is unless somebody has changed it, and the bytes of its state."""
+"""Default type of the shared generator, and the size of its state in bytes."""
 _SEED = 128
 """Bits of a seed that is drawn."""
 _SEEDS = ("seed", "set_state", "set_bit_generator")
-"""These say what the shared generator goes on from."""
+"""Functions that set the state of the shared generator."""
 _OTHER_NAMES = {"ranf": "random_sample", "sample": "random_sample"}
 
 
@@ -60,7 +59,7 @@ def patches(module: ModuleType) -> list[Installable]:
 
 
 def _randbits(original: Any) -> Any:
-    """What a generator seeds itself with."""
+    """Replace the function that provides the seed of a generator."""
 
     def randbits(count: int) -> int:
         if current() is None:
@@ -114,13 +113,13 @@ def _bound(function: Any, original: Any, name: str) -> Any:
 
 
 class _Known:
-    """What one session knows of the shared generator."""
+    """State of the shared generator in one session."""
 
     def __init__(self, *, alone: bool) -> None:
         self.alone = alone
-        """Has nobody but us given it a seed?"""
+        """True if only Reenact has seeded it."""
         self.found: set[Tier] = {"user", "library"} if alone else set()
-        """For whom is it known what it goes on from?"""
+        """Tiers for which the state is known."""
         self.lanes: dict[str, Any] = {}
 
 
@@ -144,7 +143,7 @@ class _Shared:
         self._known.clear()
 
     def here(self, depth: int) -> Any:
-        """The generator that whoever is ``depth`` frames above the caller of this draws from."""
+        """Return the generator for the code ``depth`` frames above the caller."""
         session = current()
         if session is None:
             return self._state
@@ -171,7 +170,7 @@ class _Shared:
             return known
 
     def _find(self, depth: int) -> None:
-        """Let it go on from where it did in the recording."""
+        """Set the state of the generator to the recorded one."""
         if self._state.get_state(legacy=False)["bit_generator"] != _GENERATOR:
             return
         found = drawn("rng numpy.random.state", lambda: _written(self._state), depth + 1)
@@ -182,8 +181,11 @@ class _Shared:
             )
 
     def seeded(self, depth: int) -> None:
-        """Somebody gives it a seed, or a state. What the program gives it is the same in a replay;
-        what others do, such as a runner of tests, may not be."""
+        """Handle a new seed or state.
+
+        A seed of the program is the same in a replay. A seed of other code, such as a test runner,
+        can differ.
+        """
         session = current()
         if session is not None:
             known = self._of(session)
@@ -191,7 +193,7 @@ class _Shared:
             known.found = {"user", "library"} if drawer(depth + 1) == "user" else set()
 
     def seed_anew(self, depth: int) -> list[int] | None:
-        """A seed for somebody who gives none."""
+        """Return a seed for a call without one."""
         session = current()
         if session is None:
             return None

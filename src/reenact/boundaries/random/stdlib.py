@@ -39,7 +39,7 @@ def urandom_patches(module: ModuleType) -> list[Installable]:
 
 
 def urandom_like(original: Any) -> Any:
-    """What stands in the place of ``os.urandom``."""
+    """Return the replacement of ``os.urandom``."""
 
     def urandom(_: Any, size: int, /) -> bytes:
         if current() is None or type(size) is not int or size < 0:
@@ -90,8 +90,10 @@ class _Shared(_plain):
         return bits(f"rng random.getrandbits({count})", count, lambda: live(count), 1)
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
-        """Normally distributed. They are made two at a time, and the second one is kept for
-        whoever comes next."""
+        """Return a normally distributed value.
+
+        Values are generated in pairs, and the second is kept for the next call.
+        """
         live = super().gauss
         if current() is None:
             return live(mu, sigma)
@@ -99,12 +101,12 @@ class _Shared(_plain):
         return mu + z * sigma
 
     def getstate(self) -> tuple[Any, ...]:
-        """What the generator goes on from."""
+        """Return the state of the generator."""
         live = super().getstate
         if current() is None:
             return live()
         found = drawn("rng random.getstate", lambda: _listed(live()), 1)
-        if not isinstance(found, list):  # a lenient replay knows of none
+        if not isinstance(found, list):  # a lenient replay without a recorded state
             return live()
         version, numbers, following = found
         return version, tuple(numbers), following
@@ -140,7 +142,7 @@ def _method(inst: Any, name: str) -> Any:
 
 
 class _Becoming:
-    """The shared generator is of our class, unless somebody has given it another."""
+    """Change of the shared generator's class, unless other code has changed it."""
 
     def __init__(self, inst: Any) -> None:
         self._inst = inst
@@ -157,7 +159,7 @@ class _Becoming:
 
 def _seeding(original: Any) -> Any:
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
-        # What is drawn of the shared one is recorded itself.
+        # Draws of the shared generator are recorded themselves.
         if a is None and type(self) is not _Shared and current() is not None:
             a = _drawn_seed()
         original(self, a, version)
@@ -191,7 +193,7 @@ def _candidates(original: Callable[[], Iterator[str]]) -> Callable[[], Iterator[
         names = original()
         asks = _frame(1).f_back
         if current() is None or (asks is not None and asks.f_code.co_name == "TemporaryFile"):
-            return names  # whose name nobody sees; on most systems it has none
+            return names  # its name is not visible; on most systems it has none
         return _Names(names)
 
     return _get_candidate_names

@@ -79,7 +79,7 @@ def compiled_uuid_patches(module: ModuleType) -> list[Installable]:
 
 
 def _drawn(module: ModuleType, match: re.Match[str]) -> Callable[[Any], Any]:
-    """What makes the replacement of one function out of the original."""
+    """Return the factory of the replacement of one function."""
     name, version = f"rng {module.__name__}.{match[0]}", int(match["version"])
     if match["bulk"]:
         make: _Make = str if "strings" in match[0] else module.UUID
@@ -110,7 +110,7 @@ def _several(name: str, version: int, make: _Make, original: Any) -> Any:
 
 
 def _one(name: str, version: int, live: Callable[[], Any]) -> str:
-    """The text of an identifier that is drawn for whoever called our caller."""
+    """Return the text of an identifier, drawn for the caller of the caller."""
 
     def written() -> str:
         made = live()

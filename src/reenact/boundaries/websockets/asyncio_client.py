@@ -49,10 +49,10 @@ __all__ = [
 
 
 class LinkedConnection(ClientConnection):
-    """Speaks through a link, and with the real connection where there is one.
+    """Connection that sends through a link, and through the real connection if there is one.
 
-    It is never made: a connection of the library's own becomes one. It stands below a subclass of
-    the program's own, whose methods stay in force.
+    It is never instantiated: a connection of the library becomes one by a change of its class.
+    Methods of the program's own subclass take precedence.
     """
 
     _reenact_link: Link
@@ -61,7 +61,7 @@ class LinkedConnection(ClientConnection):
     _reenact_pings: int
 
     async def _reenact_told(self, call: Awaitable[Any]) -> Any:
-        """What ``call`` gives. If it says that the connection is closed, it is from now on."""
+        """Await ``call``. If it raises that the connection is closed, the state is updated."""
         try:
             return await call
         except ConnectionClosed as error:
@@ -97,7 +97,7 @@ class LinkedConnection(ClientConnection):
             return
         one = message_of(whole, text)
         if one is None:
-            await super().send(message, *args)  # says what is wrong with it
+            await super().send(message, *args)  # raises the error for the invalid message
             return
         options = {} if text is None else {"text": text}
 
@@ -165,14 +165,14 @@ class LinkedConnection(ClientConnection):
 
 
 async def _gathered(message: Any) -> Any:
-    """The same of fragments that have to be waited for."""
+    """Collect fragments, including asynchronous ones."""
     if isinstance(message, AsyncIterable):
         return [piece async for piece in message]
     return gathered(message)
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
-    """Nobody has to wait for a pong, so nobody complains that its failure was not looked at."""
+    """Retrieve the exception of a pong task, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
@@ -247,7 +247,7 @@ def _handshake(connect: Any) -> tuple[Any, str | None]:
 
 
 class _Awaiting:
-    """What ``await connect(…)`` does without us."""
+    """Awaitable that runs the original ``await connect(…)``."""
 
     def __init__(self, connect: Any, original: Callable[[Any], Any]) -> None:
         self._connect = connect

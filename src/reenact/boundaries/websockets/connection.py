@@ -68,7 +68,7 @@ def pairs(headers: Any) -> Pairs:
 
 
 def ends(rcvd: Any, sent: Any, rcvd_then_sent: bool | None) -> Data:
-    """How a connection was closed: the close frames, and which was first."""
+    """Return the recorded form of a closed connection: its close frames, and their order."""
     return {"rcvd": _end(rcvd), "sent": _end(sent), "rcvdThenSent": rcvd_then_sent}
 
 
@@ -77,7 +77,7 @@ def _end(frame: Any) -> Any:
 
 
 def frames(ends: Any) -> tuple[Any, Any, bool | None]:
-    """The same as the library tells it."""
+    """Return the library's close frames from the result of :func:`ends`."""
     told = ends if isinstance(ends, dict) else {}
     rcvd, sent = _frame(told.get("rcvd")), _frame(told.get("sent"))
     both = rcvd is not None and sent is not None
@@ -168,7 +168,7 @@ def gathered(message: Any) -> Any:
 
 
 def message_of(whole: Any, text: bool | None) -> Message | None:
-    """What is sent, with all its fragments as one; None when it cannot be sent."""
+    """Return the message with all its fragments joined, or None if it cannot be sent."""
     body = _joined(whole) if isinstance(whole, list) else whole
     if isinstance(body, _BYTES):
         body = bytes(body)
@@ -179,14 +179,14 @@ def message_of(whole: Any, text: bool | None) -> Message | None:
 
 
 def _joined(fragments: list[Any]) -> str | bytes:
-    """Those that do not fit the first are the library's business."""
+    """Join the fragments. The library handles fragments that do not match the type of the first."""
     if isinstance(fragments[0], str):
         return "".join(one for one in fragments if isinstance(one, str))
     return b"".join(bytes(one) for one in fragments if isinstance(one, _BYTES))
 
 
 def payload(data: Any) -> Data:
-    """What a ping or a pong carries; a ping without data has some of the library's choice."""
+    """Return the data of a ping or a pong. The library chooses the data of a ping without any."""
     if data is None:
         return {}
     return {"body": data if isinstance(data, str) else bytes(data)}
@@ -196,18 +196,18 @@ def payload(data: Any) -> Data:
 
 
 def closing(code: int, reason: str) -> Data:
-    """What a program says when it closes."""
+    """Return the request of a close operation."""
     return {"code": int(code), "reason": reason} if reason else {"code": int(code)}
 
 
 def closed(connection: Any) -> Data:
-    """How ``connection``, which is real, was closed."""
+    """Return the close state of a real connection."""
     protocol = connection.protocol
     return ends(protocol.close_rcvd, protocol.close_sent, protocol.close_rcvd_then_sent)
 
 
 def note_closed(connection: Any, rcvd: Any, sent: Any, rcvd_then_sent: bool | None) -> None:
-    """The program has been told that ``connection`` is closed, and how."""
+    """Update ``connection`` after the program learned that it is closed."""
     protocol = connection.protocol
     protocol.close_rcvd, protocol.close_sent = rcvd, sent
     protocol.close_rcvd_then_sent = rcvd_then_sent
@@ -215,7 +215,7 @@ def note_closed(connection: Any, rcvd: Any, sent: Any, rcvd_then_sent: bool | No
 
 
 def note_ends(connection: Any, ends: Any) -> None:
-    """The same, from what was recorded."""
+    """Update ``connection`` from its recorded close state."""
     note_closed(connection, *frames(ends))
 
 
@@ -225,9 +225,10 @@ _KEY = "bm8gb25lIHNlZXMgdGhpcw=="
 def opening_of(
     protocol: Any, uri: str, headers: Any, user_agent: str | None
 ) -> tuple[Opening, Any]:
-    """What ``protocol`` asks for, and the same as the library's own request.
+    """Return the handshake request of ``protocol``, and the library's own request.
 
-    The key of a real connection is drawn anew each time. This one nobody sends.
+    A real connection gets a new random key each time. This request has a fixed key and is never
+    sent.
     """
     protocol.key = _KEY
     request = protocol.connect()
@@ -244,7 +245,7 @@ def opening_of(
 
 
 def accepted(connection: Any) -> Accepted:
-    """What the server has told ``connection``, which is real."""
+    """Return the handshake response of a real connection."""
     response = connection.response
     return Accepted(
         status=response.status_code,
@@ -290,7 +291,7 @@ class Kinds:
         self._known = {original: _disguised(linked, original)}
 
     def of(self, kind: type[Any]) -> type[Any]:
-        """The same one every time."""
+        """Return the linked subclass of ``kind``, which is cached."""
         if kind not in self._known:
             self._known[kind] = _disguised(type("", (kind, self._linked), {}), kind)
         return self._known[kind]
@@ -303,7 +304,7 @@ def _disguised(kind: type[Any], original: type[Any]) -> type[Any]:
 
 
 class Nowhere:
-    """In place of a socket or a transport: it knows the addresses, and nothing can be sent."""
+    """Replacement of a socket or a transport. It has the addresses, but cannot send."""
 
     def __init__(self, facts: Data) -> None:
         self._addresses = {

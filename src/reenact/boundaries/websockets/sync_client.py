@@ -54,16 +54,16 @@ def _nothing(connection: Any) -> None:
 
 
 class LinkedConnection(ClientConnection):
-    """Speaks through a link, and with the real connection where there is one.
+    """Connection that sends through a link, and through the real connection if there is one.
 
-    It stands below a subclass of the program's own, whose methods stay in force.
+    Methods of the program's own subclass take precedence.
     """
 
     _reenact_link: Link
     _reenact_real: Any
     """None in a replay."""
 
-    # Version 17.1 complains about connections that are not used as context managers.
+    # Version 17.1 warns about connections that are not used as context managers.
     maybe_raise_legacy_warning: Any = getattr(
         ClientConnection, "maybe_raise_legacy_warning", _nothing
     )
@@ -80,7 +80,7 @@ class LinkedConnection(ClientConnection):
             setattr(self, name, kwargs.get(name))
 
     def _reenact_told(self, call: Callable[..., Any], *args: Any) -> Any:
-        """What ``call`` gives. If it says that the connection is closed, it is from now on."""
+        """Call ``call``. If it raises that the connection is closed, the state is updated."""
         try:
             return call(*args)
         except ConnectionClosed as error:
@@ -119,7 +119,7 @@ class LinkedConnection(ClientConnection):
             return
         one = message_of(whole, text)
         if one is None:
-            super().send(message, *args)  # says what is wrong with it
+            super().send(message, *args)  # raises the error for the invalid message
             return
         options = {} if text is None else {"text": text}
 
@@ -185,7 +185,7 @@ class LinkedConnection(ClientConnection):
 
 
 class _Pong(threading.Event):
-    """Set when the answer to the ping of this ``number`` comes: who looks asks the session."""
+    """Event for the pong of the ping ``number``. Its state is read from the session."""
 
     def __init__(self, connection: LinkedConnection, number: int) -> None:
         super().__init__()
@@ -220,11 +220,11 @@ class _Pong(threading.Event):
 _ERRORS = ClientErrors()
 _PROTOCOL = ("origin", "subprotocols", "max_size", "logger")
 _CONNECTION = ("ping_interval", "ping_timeout", "close_timeout", "max_queue")
-"""Which arguments of a version before 17.1 are whose."""
+"""Names of the arguments for the protocol and for the connection, in versions before 17.1."""
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program wants to connect to, and how."""
+    """Target and options of a connection."""
 
     uri: str
     headers: Any
@@ -232,7 +232,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     kind: Any
     """The class of the connection, or what makes one."""
     protocol: dict[str, Any]
-    """Arguments of the library's protocol; those of the connection are in ``connection``."""
+    """Class of the connection, or its factory."""
     connection: dict[str, Any]
 
 
