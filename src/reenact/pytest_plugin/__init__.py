@@ -1,7 +1,7 @@
 """pytest plugin: a test records its calls once and replays them afterwards.
 
-pytest loads this package in every run. Without a marked test, it costs an option parser and a check
-of the test names. Further modules are imported when a marked test starts.
+pytest loads this package in every run. Without a test with a cassette, it costs an option parser
+and a check of each collected test. Further modules are imported when they are needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening the session of a test."""
+"""Cassettes of tests: mode, file and session."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ __all__ = [
 ]
 
 _FOLDERS = frozenset({"tmp_path", "tmp_path_factory", "tmpdir", "tmpdir_factory"})
-"""Fixtures that make folders."""
+"""Fixtures that create temporary folders."""
 
 
 def choose_for(item: pytest.Item) -> Choice:
-    """Choose mode and file of the session of ``item``. Raises the reason if there can be none."""
+    """Choose mode and file of the session of ``item``. Raises an error if it can have none."""
     choice = choose_mode(item, request_of(item))
     if choice.writes:
         check_not_shared(item, item.config.stash.get(CASSETTE_TESTS, {}))
@@ -70,7 +70,7 @@ def choose_for(item: pytest.Item) -> Choice:
 
 
 def open_session(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession) -> Session:
-    """The session, which is open and in force, of the cassette in the file ``tape``."""
+    """Open and activate the session of the test, with its cassette in the file ``tape``."""
     session = Session(_settings(item, choice, tape, stage))
     session.__enter__()
     return session
@@ -113,7 +113,11 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession)
 
 
 def _fit_for_a_test(item: pytest.Item, settings: Settings, strict: bool | None) -> Settings:
-    """Return settings for a test: strict by default, with volatile temporary folders."""
+    """Return settings for a test, which is strict by default.
+
+    Paths below temporary folders are volatile if the test uses a fixture that creates such a
+    folder.
+    """
     policy = settings.policy
     if strict is None and policy.strictness is None:
         settings = msgspec.structs.replace(
@@ -156,8 +160,9 @@ class Choice(msgspec.Struct, frozen=True):
 def choose_mode(item: pytest.Item, wanted: CassetteRequest) -> Choice:
     """Choose mode and file.
 
-    Raises :class:`RecordingMissing` for a missing cassette in CI, and :class:`RecordingExists`
-    for an existing cassette in record mode.
+    Raises :class:`RecordingMissing` for a missing cassette in replay mode or in CI,
+    :class:`RecordingExists` for an existing cassette in record mode, and :class:`pytest.UsageError`
+    for an unknown mode.
     """
     mode = mode_option(item.config, wanted.mode) or _mode_of_policy(item.config, wanted) or "auto"
     if mode not in MODES:
@@ -181,7 +186,10 @@ def choose_mode(item: pytest.Item, wanted: CassetteRequest) -> Choice:
 
 
 def _part(item: pytest.Item, path: Path) -> Part | None:
-    """Named as seen from the class or the module whose cassette it is."""
+    """Return the part of the test in a shared cassette; None if the test has its own cassette.
+
+    The name of the part is the ID of the test without the file.
+    """
     scope = scope_of(item)
     if scope == "function":
         return None
@@ -190,7 +198,10 @@ def _part(item: pytest.Item, path: Path) -> Part | None:
 
 
 def _without(item: pytest.Item, wanted: CassetteRequest, mode: str, path: Path) -> Choice:
-    """Choose the mode for a missing cassette."""
+    """Choose to record a missing cassette.
+
+    Raises :class:`RecordingMissing` if the mode forbids it.
+    """
     if mode == "replay" or (mode == "auto" and os.environ.get("CI")):
         why = "and the mode is replay" if mode == "replay" else "and nothing is recorded in CI"
         raise RecordingMissing(
@@ -213,7 +224,8 @@ def _mode_of_policy(config: pytest.Config, wanted: CassetteRequest) -> str | Non
 
 
 def command(item: pytest.Item, mode: str = "") -> str:
-    """Return the command that runs the test, for the folder where pytest was started."""
+    """Return the command that runs the test with ``mode``, for the folder where pytest was
+    started."""
     _, colons, test = item.nodeid.partition("::")
     file = os.path.relpath(item.path, item.config.invocation_params.dir)
     how = f"--reenact-{mode}" if mode in ("update", "rewrite") else f"--reenact-mode={mode}"
@@ -231,20 +243,24 @@ _TAPE = ".jsonl"
 
 
 def project_root(config: pytest.Config) -> Path:
-    """The folder with ``.reenact``: the one above the root of the tests, else that itself."""
+    """Return the folder with ``.reenact``, at or above the root of the tests.
+
+    Without one, it is the root of the tests. ``REENACT_ROOT`` takes precedence.
+    """
     return find_root(config.rootpath, os.environ)
 
 
 def path_from_root(item: pytest.Item, path: Path) -> str:
-    """Return ``path`` relative to the root of the tests."""
+    """Return ``path`` relative to the root of the tests, or unchanged if it is outside."""
     root = item.config.rootpath
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def cassette_path(item: pytest.Item, wanted: CassetteRequest, *, writing: bool) -> Path:
-    """The file. Reading, one below the fixture root itself is found, too.
+    """Return the file of the cassette.
 
-    Raises :class:`PathRefused` with the reason.
+    For reading, a fixture root without a folder ``rr`` contains the cassettes itself. Raises
+    :class:`PathRefused` with the reason.
     """
     if wanted.tape is not None:
         return wanted.tape
@@ -266,7 +282,7 @@ def cassette_path(item: pytest.Item, wanted: CassetteRequest, *, writing: bool) 
 
 
 def _whose(item: pytest.Item) -> str:
-    """The node that has the cassette: the test, its class, or its module."""
+    """Return the ID of the node that owns the cassette: the test, its class, or its module."""
     scope = scope_of(item)
     if scope == "function":
         return item.nodeid
@@ -302,7 +318,7 @@ _DIGITS: Final = 8
 
 
 def default_name(nodeid: str) -> str:
-    """The name of the cassette of the test ``nodeid``, under a folder for its module."""
+    """Return the default name of the cassette of a test, below a folder for its module."""
     file, _, rest = nodeid.partition("::")
     base, bracket, brackets = rest.partition("[")
     name = _segment(base.replace("::", "."))
@@ -312,7 +328,10 @@ def default_name(nodeid: str) -> str:
 
 
 def _module(file: str) -> str:
-    """The path of the module, without its ending; without where it is if that is above us."""
+    """Return the path of the module without its suffix.
+
+    For a module outside the root, it is the name of the module with a digest of the path.
+    """
     *folders, name = file.split("/")
     stem = name.removesuffix(".py")
     if ".." in folders or not all(folders):
@@ -343,12 +362,15 @@ def _digest(text: str) -> str:
 
 
 def key_of(item: pytest.Item) -> str:
-    """Return a key that is equal for paths of the same file on any file system."""
+    """Return the path of the cassette without case distinctions, which some file systems ignore."""
     return str(cassette_path(item, request_of(item), writing=True)).casefold()
 
 
 def tests_by_cassette(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
-    """Group tests by cassette. Invalid names are reported when the test runs."""
+    """Group the tests that have their own cassette by its key.
+
+    Tests with an invalid name are left out, and report it when they run.
+    """
     found: dict[str, list[str]] = {}
     for item in items:
         if scope_of(item) == "function":
@@ -360,7 +382,10 @@ def tests_by_cassette(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
 
 
 def check_not_shared(item: pytest.Item, sharers: dict[str, list[str]]) -> None:
-    """Raise an error if a different test uses the cassette. Replaying tests can share one."""
+    """Raise :class:`UsageError` if a different test uses the cassette.
+
+    This concerns only tests that write, because replaying tests can share one.
+    """
     others = [one for one in sharers.get(key_of(item), ()) if one != item.nodeid]
     if scope_of(item) == "function" and others:
         raise UsageError(

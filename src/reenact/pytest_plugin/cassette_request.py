@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 
-# A dataclass, because pytest has loaded that module already; msgspec would be loaded for every suite.
+# A dataclass, because pytest has imported that module already. msgspec would be an additional
+# import in every test run.
 @dataclass(frozen=True, kw_only=True)
 class CassetteRequest:
     """Cassette request of a test.
@@ -38,27 +39,27 @@ class CassetteRequest:
     """
 
     cassette: str | None = None
-    """A name under the folder of cassettes; by default made from the name of the test."""
+    """Name below the folder of cassettes. By default it is derived from the name of the test."""
     tape: Path | None = None
-    """Another place, anywhere: of a marker of another tool."""
+    """Path of the tape, for the marker of a different tool."""
     policy: str | None = None
     mode: str | None = None
     strict: bool | None = None
     match: Literal["lane", "transcript", "lookup"] | None = None
     ignore: Ignore | None = None
     unused: Literal["error", "warn", "allow"] | None = None
-    """When recorded calls are left over; otherwise as strict as the rest."""
+    """Treatment of unused recorded calls. None follows the strictness."""
     pass_hosts: tuple[str, ...] = ()
-    """Hosts that are really asked, in every mode, and not recorded."""
+    """Hosts whose calls are live in every mode and not recorded."""
     allow: tuple[str, ...] = ()
-    """Boundaries and drivers whose calls are really made and not recorded."""
+    """Boundaries and drivers whose calls are live and not recorded."""
     fixture_root: str | None = None
     only: str | None = None
-    """``network``: nothing but HTTP and websockets is recorded."""
+    """``network`` records only HTTP and websockets."""
 
 
 CASSETTE_TESTS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
-"""The tests of each cassette that several tests name."""
+"""IDs of the tests of each cassette, by the key of the cassette."""
 
 MODES: Final = ("auto", "record", "replay", "record_missing", "update", "rewrite", "off")
 """``auto`` replays existing cassettes and records missing ones, except in CI."""
@@ -93,7 +94,7 @@ def marker_request(item: pytest.Item) -> CassetteRequest | None:
 
 
 def scope_of(item: pytest.Item) -> str:
-    """Whose tests have one cassette together: ``function``, ``class`` or ``module``."""
+    """Return the scope of the cassette: ``function``, ``class`` or ``module``."""
     return str((_said(item) or {}).get("scope", "function"))
 
 
@@ -164,12 +165,15 @@ FIXTURE = "reenact_session"
 
 
 def has_fixtures(item: pytest.Item) -> bool:
-    """Does pytest set up fixtures for it? Not for the items of other kinds of files."""
+    """Return True if pytest sets up fixtures for the item, as it does for Python functions."""
     return isinstance(item, pytest.Function)
 
 
 def requests_cassette(item: pytest.Item) -> bool:
-    """Has the test a cassette? Cheap: asked of every test there is."""
+    """Return True if the test has a cassette.
+
+    pytest calls it for every test, so it must be cheap.
+    """
     if getattr(item, "reenact_request", None) is not None:
         return True
     if not has_fixtures(item):

@@ -29,7 +29,11 @@ __all__ = [
 def show_divergence(
     stage: ItemSession, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[Any]
 ) -> None:
-    """A divergence is shown as what it is and where the test asked for it, without our frames."""
+    """Show a divergence in the report with the location in the test, without frames of Reenact.
+
+    Errors that prevented the session are shown in the same way. For any other error after a
+    divergence, the divergence is added as a section.
+    """
     error = excinfo.value
     found = _divergence_in(error)
     if found is not None:
@@ -71,7 +75,7 @@ def _picture(stage: ItemSession, report: pytest.TestReport, error: BaseException
 
 
 def _explain(stage: ItemSession, report: pytest.TestReport, found: Any) -> None:
-    """Keep what diverged for ``reenact explain``, and say what to type."""
+    """Store the divergence for ``reenact explain``, and add that command to the report."""
     from reenact.engine.divergence.model import Divergence
     from reenact.runs.reports import platform_facts, store_last_report
 
@@ -92,7 +96,7 @@ def _explain(stage: ItemSession, report: pytest.TestReport, found: Any) -> None:
 
 
 def _plain(text: str, crash: ReprFileLocation) -> ExceptionChainRepr:
-    """An error that comes from no line of the test."""
+    """Return an error as text without a traceback."""
     lines = [f"E   {line}".rstrip() for line in text.splitlines()]
     entry = ReprEntry(lines, None, None, None, "short")
     return ExceptionChainRepr([(ReprTraceback([entry], None, "short"), crash, None)])
@@ -131,7 +135,10 @@ _SHOWN = 5
 
 
 def report_facts(stage: ItemSession) -> dict[str, Any]:
-    """Return the report data for machines, as values that can be sent to any process."""
+    """Return the data of the JSON report, as values that can be sent to any process.
+
+    If the test did not diverge, its stored divergence is deleted.
+    """
     session, choice = stage.session, stage.choice
     if session is None or choice is None:
         return {"did": "refused", "mode": "", "cassette": stage.place(), "notes": stage.notes}
@@ -164,7 +171,7 @@ _DEEDS = {"replay": "replayed", "record": "recorded", "rewrite": "recorded", "of
 
 
 def _deed(stage: ItemSession, choice: Choice, report: dict[str, Any]) -> str:
-    """One of the deeds that are counted at the end."""
+    """Return one of :data:`reenact.pytest_plugin.tally.DEEDS`."""
     if stage.was_skipped:
         return "skipped"
     if choice.writes and stage.session is not None and stage.session.manifest is None:
@@ -180,12 +187,12 @@ _FRAMES = 5
 
 
 def is_own(frame: FrameType) -> bool:
-    """Does ``frame`` run code of the user's own?"""
+    """Return True if ``frame`` runs code of the user."""
     return tier_of(frame.f_globals) == "user"
 
 
 def own_frames(error: BaseException) -> list[tuple[str, int]]:
-    """The files and lines of the user's own that ``error`` came through."""
+    """Return the file and line of each frame of the user's code in the traceback of ``error``."""
     found, trace = [], error.__traceback__
     while trace is not None:
         if is_own(trace.tb_frame):
@@ -195,7 +202,7 @@ def own_frames(error: BaseException) -> list[tuple[str, int]]:
 
 
 def own_stack() -> str:
-    """The last lines of the user's own code that have led to here, as a traceback shows them."""
+    """Return the innermost frames of the user's code on the current stack, as traceback text."""
     frame: FrameType | None = sys._getframe(1)
     found: list[tuple[FrameType, int]] = []
     while frame is not None and len(found) < _FRAMES:

@@ -1,4 +1,4 @@
-"""A test's phases, seen from its session."""
+"""pytest hooks that open, activate and close the session of a test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 @pytest.fixture
 def reenact_session(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The open session of the test: what it exchanges with the world is recorded or replayed."""
+    """Yield the open session of the test, which records or replays its calls."""
     stage = ItemSession(request.node)
     request.node.stash[ITEM_SESSION] = stage
     yield stage.open()
@@ -49,7 +49,10 @@ def reenact_session(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """The session is in force while fixtures of the test are set up, and not before the test runs."""
+    """Keep the session active during the set-up of the test, and suspend it afterwards.
+
+    An item without fixtures gets its session here.
+    """
     try:
         done = yield
         if not has_fixtures(item) and requests_cassette(item):
@@ -70,7 +73,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_teardown(
     item: pytest.Item, nextitem: pytest.Item | None
 ) -> Generator[None, object, object]:
-    """Close the session of the test before the next one starts."""
+    """Remove the patches after the test, unless the next test has a cassette."""
     try:
         return (yield)
     finally:
@@ -89,7 +92,10 @@ def _open_without_fixture(item: pytest.Item) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, object, object]:
-    """Set up shared fixtures outside the session of a test."""
+    """Set up shared fixtures outside the session of a test.
+
+    The fixture ``faker_seed`` of pytest-randomly gets the seed of the test.
+    """
     item: Any = getattr(request, "_pyfuncitem", None)
     stage = None if item is None else item.stash.get(ITEM_SESSION, None)
     if stage is None or not stage.is_open:
@@ -129,7 +135,10 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the session fixture to tests with a cassette, before their own fixtures."""
+    """Add the session fixture to tests with a cassette, before their own fixtures.
+
+    Invalid markers raise an error here.
+    """
     asking = [item for item in items if requests_cassette(item)]
     if not asking:
         return
@@ -165,7 +174,7 @@ def _first_of_the_test(item: Any, names: list[str]) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Track the servers that tests start."""
+    """Track the servers that tests start, and remove the patches after the last test."""
     if CASSETTE_TESTS not in session.config.stash:
         return (yield)
     from reenact.pytest_plugin.patches import noticing_servers
@@ -183,7 +192,7 @@ _FIXTURES = "REENACT_FIXTURE_ROOT"
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """They hold from before the set-up of a test to its end."""
+    """Set the environment variables of an item from before its set-up to its end."""
     with _in_force(surroundings_of(item)):
         return (yield)
 
@@ -203,9 +212,10 @@ def _in_force(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def surroundings_of(item: pytest.Item) -> Mapping[str, str]:
-    """Return the variables of an item and its fixture root.
+    """Return the environment variables of an item, including its fixture root.
 
-    The fixture root comes from the item, its marker, or the setting if no variable is set.
+    The fixture root comes from the item or else its marker. The setting applies if neither the item
+    nor the environment has one.
     """
     carried: Mapping[str, str] = getattr(item, "reenact_surroundings", None) or {}
     mark = item.get_closest_marker("reenact")
@@ -223,9 +233,10 @@ def _setting(config: pytest.Config) -> str:
 
 
 def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
-    """Return an absolute path, because a test can change the directory.
+    """Return the variable of the fixture root.
 
-    Opening the cassette reports errors.
+    Its path is absolute, because a test can change the working directory. Opening the cassette
+    reports an invalid path.
     """
     from reenact.errors import PathRefused
     from reenact.policy.paths import find_root, fixture_folder

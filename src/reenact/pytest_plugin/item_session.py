@@ -41,9 +41,9 @@ class ItemSession:
         self.choice: Choice | None = None
         self.notes: list[str] = []
         self.where = ""
-        """Location of the program at the divergence of a strict replay."""
+        """Stack of the user's code at the first divergence of a strict replay."""
         self.error: BaseException | None = None
-        """Exception of the test or its set-up."""
+        """First exception of the test or its set-up."""
         self.is_open = False
         self._patches: list[Any] = []
         self._apart: tuple[tempfile.TemporaryDirectory[str], Path] | None = None
@@ -51,7 +51,7 @@ class ItemSession:
     # Opening and closing
 
     def open(self) -> Session:
-        """Raises what opening a session raises, and why there can be none."""
+        """Open the session of the test. Raises an error if it can have none."""
         from reenact.pytest_plugin.cassette import choose_for, open_session
         from reenact.pytest_plugin.patches import make_patches
 
@@ -68,7 +68,10 @@ class ItemSession:
         return self.session
 
     def _tape(self, choice: Choice) -> Path:
-        """Return the file of the session. A part of a shared cassette has a separate file."""
+        """Return the file of the session.
+
+        A part of a shared cassette is written to a temporary file.
+        """
         part = choice.part
         if part is None or not choice.writes:
             return choice.path
@@ -87,8 +90,7 @@ class ItemSession:
         folder.cleanup()
 
     def close(self) -> None:
-        """Raises :class:`DivergenceError` for what the replay has to complain about, unless the
-        test has failed already."""
+        """Close the session. Raises :class:`DivergenceError` unless the test has already failed."""
         if not self.is_open or self.session is None:
             return
         self.is_open = False
@@ -128,18 +130,18 @@ class ItemSession:
         return isinstance(self.error, pytest.skip.Exception)
 
     def _is_expected(self) -> bool:
-        """A test that is known to fail has a recording of how it fails."""
+        """Return True for a test marked ``xfail``. The recording of its failure is kept."""
         return self.item.get_closest_marker("xfail") is not None
 
     def place(self) -> str:
-        """The cassette, as seen from the root of the tests; empty where it was not found out."""
+        """Return the path of the cassette relative to the root of the tests; empty if unknown."""
         if self.choice is None:
             return ""
         from reenact.pytest_plugin.cassette import path_from_root
 
         return path_from_root(self.item, self.choice.path)
 
-    # In force, and not
+    # Activation
 
     def resume(self) -> None:
         """Activate the session for code of the test."""
@@ -156,12 +158,12 @@ class ItemSession:
             VARIABLE.set(None)
 
     def fail(self, error: BaseException) -> None:
-        """The test has failed, or was skipped or interrupted."""
+        """Store the first error of the test. A skip or an interruption is an error, too."""
         if self.error is None:
             self.error = error
 
     def heard(self, error: BaseException) -> None:
-        """A strict replay has diverged, here. The program may swallow that."""
+        """Store the location of the first divergence, because the program may catch the error."""
         if not self.where and isinstance(error, DivergenceError):
             from reenact.pytest_plugin.failure_report import own_stack
 
@@ -179,13 +181,16 @@ class ItemSession:
                 raise
             finally:
                 self.suspend()
-                self.item.addfinalizer(self.resume)  # on top of what the test has added
+                self.item.addfinalizer(self.resume)  # before finalizers of the test
             self._look_back()
 
         return run
 
     def _look_back(self) -> None:
-        """The test has run. Did it swallow something? With nothing to come, it ends here."""
+        """Raise a divergence that the test has caught.
+
+        If no code of the test follows, the session is closed, which can raise a divergence, too.
+        """
         for found in getattr(self.item, "_excinfo", None) or ():  # unittest reports it later
             self.fail(found.value)
         if self.error is not None:
@@ -217,11 +222,11 @@ class ItemSession:
 ITEM_SESSION: pytest.StashKey[ItemSession] = pytest.StashKey()
 
 HELD_PATCHES: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
-"""Takes away what a session has patched and the next test needs again."""
+"""Function that removes the patches that stay installed between tests."""
 
 
 def release_patches(config: pytest.Config) -> None:
-    """No test with a session comes next."""
+    """Remove the patches that stay installed between tests."""
     release = config.stash.get(HELD_PATCHES, None)
     if release is not None:
         del config.stash[HELD_PATCHES]
@@ -231,7 +236,7 @@ def release_patches(config: pytest.Config) -> None:
 _QUIET = frozenset(
     "_pytest anyio faker pytest_asyncio pytest_mock pytest_randomly pytest_recording reenact".split()
 )
-"""Packages whose fixtures make no calls at their end."""
+"""Packages whose fixtures make no calls during teardown."""
 
 
 def _is_quiet(item: Any) -> bool:
@@ -266,7 +271,7 @@ _PLUGIN: Final = "pytest_randomly"
 
 
 class _Seeded:
-    """Stands for the configuration, of which nothing but the seed is asked."""
+    """Replacement for the pytest configuration that only provides a seed."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -276,12 +281,12 @@ class _Seeded:
 
 
 def seed_of(item: pytest.Item) -> int:
-    """The seed of the test, in every run."""
+    """Return the seed of the test, which is the same in every run."""
     return crc32(item.nodeid.encode("utf-8", "surrogatepass"))
 
 
 def seed_again(item: pytest.Item) -> None:
-    """After pytest-randomly has seeded for a phase of the test, if it does."""
+    """Seed the random generators with the seed of the test, if pytest-randomly seeds them."""
     module: Any = sys.modules.get(_PLUGIN)
     reseed = getattr(module, "_reseed", None)
     if reseed is None or not item.config.pluginmanager.is_registered(module):
@@ -291,7 +296,10 @@ def seed_again(item: pytest.Item) -> None:
 
 
 def seed_fixture(fixture: Any, item: pytest.Item) -> bool:
-    """Give the fixture of pytest-randomly, which has just been set up, the seed of the test."""
+    """Replace the value of the fixture ``faker_seed`` of pytest-randomly by the seed of the test.
+
+    Returns False for any other fixture.
+    """
     if fixture.argname != SEED or fixture.func.__module__ != _PLUGIN:
         return False
     _, key, _ = fixture.cached_result

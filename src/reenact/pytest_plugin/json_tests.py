@@ -1,4 +1,4 @@
-"""Tests that are data: the entries of a ``tests.json`` are collected like any other test."""
+"""Tests from the entries of a ``tests.json``."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _NOT_OF_THE_PROJECT = (
 
 
 class CasesInvalid(Exception):
-    """A ``tests.json`` that cannot be used: everything that is wrong with it, line by line."""
+    """Error that lists all mistakes of a ``tests.json``."""
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile | None:
     """Collect a ``tests.json`` of Reenact.
 
-    Files of other tools are ignored, unless they are named.
+    Files of other tools are ignored, unless they are named on the command line.
     """
     if file_path.name != "tests.json":
         return None
-    from reenact.policy.cases import is_ours  # few projects have one, and all would pay for it
+    from reenact.policy.cases import is_ours  # deferred, because few projects have such a file
 
     is_listed = is_ours(file_path, parent.config.rootpath)
     if not is_listed and not parent.session.isinitpath(file_path):
@@ -57,10 +57,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile 
 
 
 class CasesFile(pytest.File):
-    """One ``tests.json``."""
+    """A ``tests.json`` file."""
 
     def collect(self) -> Iterator[CaseItem]:
-        """Its tests, in their order. Raises :class:`CasesInvalid`."""
+        """Yield the tests in the order of the file. Raises :class:`CasesInvalid`."""
         from reenact.policy.cases import read_cases
 
         found, mistakes = read_cases(self.path, self._shown(), self._worlds())
@@ -87,7 +87,7 @@ class CasesFile(pytest.File):
         try:
             named = named_worlds(load_index(find_root(self.config.rootpath, os.environ)))
         except UsageError:
-            named = ()  # a test that needs the index will say what is wrong with it
+            named = ()  # a test that needs the index reports the error
         return [*WORLDS, *named]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -100,8 +100,8 @@ class CasesFile(pytest.File):
 class CaseItem(pytest.Item):
     """One test of a ``tests.json``.
 
-    ``reenact_request`` is what it is run with: None for an entry that opens its cassettes itself.
-    ``reenact_surroundings`` are variables of the environment that hold while it runs.
+    ``reenact_request`` is its cassette request. It is None for an entry that opens its cassettes
+    itself. ``reenact_surroundings`` are environment variables that are set while the test runs.
     """
 
     def __init__(self, *, case: Case, line: int, **rest: Any) -> None:
@@ -120,7 +120,10 @@ class CaseItem(pytest.Item):
         return None if case.fixture_root is None else str(self.path.parent / case.fixture_root)
 
     def _surroundings(self, case: Case) -> dict[str, str]:
-        """Return the root of the tests, independent of the working directory."""
+        """Return variables with the project root, the world and the fixture root.
+
+        The paths are independent of the working directory.
+        """
         from reenact.policy.paths import FIXTURES, find_root
 
         said = {
@@ -147,14 +150,14 @@ class CaseItem(pytest.Item):
             self._problem = error
 
     def runtest(self) -> None:
-        """Call the entry, and compare what it does with what is expected."""
+        """Call the entry and compare its outcome with the expected one."""
 
         if self._problem is not None:
             raise self._problem
         run_as_expected(self._function, self.case, self._place)
 
     def teardown(self) -> None:
-        """Let go of what the entry holds."""
+        """Release the entry and its error."""
         self._function = self._problem = None
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -180,7 +183,7 @@ class CaseItem(pytest.Item):
 
 
 def _is_of_the_project(entry: Any) -> bool:
-    """Is a line of a traceback neither ours, nor pytest's, nor of an import?"""
+    """Return True for a traceback entry that is not in Reenact, pytest or the import system."""
     path = str(entry.path)
     return not path.startswith(_NOT_OF_THE_PROJECT) and not path.endswith("importlib/__init__.py")
 
@@ -196,13 +199,12 @@ def _wanted(case: Case, fixture_root: str | None) -> CassetteRequest | None:
 
 
 def prepare_modules(entries: Iterable[str], *folders: Path) -> None:
-    """Let the modules of ``entries`` be found in ``folders``, after all other places, and let pytest
-    rewrite their assertions as it does in test modules."""
+    """Append ``folders`` to ``sys.path``, and let pytest rewrite the assertions of the modules."""
     for folder in map(str, folders):
         if folder not in sys.path:
             sys.path.append(folder)
     for module in dict.fromkeys(entry.partition(":")[0] for entry in entries):
-        if module not in sys.modules:  # too late otherwise, and pytest would warn
+        if module not in sys.modules:  # pytest warns about a module that is already imported
             pytest.register_assert_rewrite(module)
 
 
@@ -239,7 +241,7 @@ def _imported(name: str, entry: str, place: str) -> Any:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # it is there, and imports something that is not
+            raise  # the module exists, and imports a missing one
         raise UsageError(
             f"{place}: the entry {entry} is not there: there is no module {error.name}",
             hint="modules are found where Python finds them, beside the tests.json and in the "
@@ -248,7 +250,10 @@ def _imported(name: str, entry: str, place: str) -> Any:
 
 
 def _check_home(module: Any, name: str, place: str, folder: Path) -> None:
-    """Two folders with a ``tests.json`` may each have a module ``app``, and Python imports one."""
+    """Raise :class:`UsageError` if Python has imported a different module from that in ``folder``.
+
+    Two folders with a ``tests.json`` may each have a module ``app``, and Python imports only one.
+    """
     stem = folder.joinpath(*name.split("."))
     beside = next(filter(Path.is_file, (stem.with_suffix(".py"), stem / "__init__.py")), None)
     file = getattr(module, "__file__", None)
@@ -309,5 +314,5 @@ def _is_success(error: BaseException) -> bool:
 
 
 def _names(kind: type[BaseException]) -> tuple[str, str]:
-    """``LookupError``, and ``package.module.NotThere``."""
+    """Return the name and the qualified name, such as ``NotThere`` and ``package.NotThere``."""
     return kind.__name__, f"{kind.__module__}.{kind.__qualname__}"

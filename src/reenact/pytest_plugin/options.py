@@ -1,4 +1,4 @@
-"""Command-line options and settings of pytest."""
+"""Command-line options and settings of the plugin."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker; and who counts what becomes of cassettes."""
+    """Register the marker and the tally of cassettes."""
     config.addinivalue_line(
         "markers",
         "reenact(cassette, policy, mode, strict, match, ignore, fixture_root, only, allow, scope): "
@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Show the settings in the header if any are set or cassettes exist."""
+    """Return the header line, if a setting is set or the project has a ``.reenact`` folder."""
     mode, policy = mode_option(config, None), policy_option(config, None)
     where = setting(config, "reenact_cassettes")
     if not (mode or policy or where or (config.rootpath / ".reenact").is_dir()):
@@ -120,18 +120,21 @@ def policy_option(config: pytest.Config, marked: str | None) -> str | None:
 
 
 def only_option(config: pytest.Config, marked: str | None) -> str | None:
-    """Return the recorded boundaries: marker or settings; None by default."""
+    """Return the only source to record: marker, settings; None by default."""
     found = _first(marked, setting(config, "reenact_only"))
     return None if found is None else str(found)
 
 
 def allow_option(config: pytest.Config, marked: Sequence[str]) -> list[str]:
-    """Return what the settings and the marker allow together."""
+    """Return the boundaries and drivers that the settings and the marker allow."""
     return [*setting(config, "reenact_allow").replace(",", " ").split(), *marked]
 
 
 def strict_option(config: pytest.Config, marked: bool | None) -> bool | None:
-    """Return the strictness: command line, marker, settings; None by default."""
+    """Return the strictness: command line, marker, settings; None by default.
+
+    Raises :class:`pytest.UsageError` for an invalid setting.
+    """
     said = setting(config, "reenact_strict").lower()
     if said not in ("", "true", "false"):
         raise pytest.UsageError(f"reenact_strict is {said!r}: say true or false")

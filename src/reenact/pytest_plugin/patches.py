@@ -29,7 +29,7 @@ __all__ = [
 
 
 def make_patches() -> list[Installable]:
-    """The patches, none of them installed. A session is open."""
+    """Return the patches, not installed. Install them after the session was opened."""
     return [import_patch(), runner_patch(), FreezingPatch()]
 
 
@@ -37,7 +37,11 @@ _PREFIX = "real_"
 
 
 class FreezingPatch:
-    """Installed when a session is open, if freezegun has been imported by then."""
+    """Patch that lets freezegun read the clocks of the session.
+
+    It replaces ``real_time`` and similar names by the functions of ``time``, which the session has
+    patched. It does nothing if freezegun is not imported.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, Any] = {}
@@ -55,14 +59,14 @@ class FreezingPatch:
 
 
 def _now(name: str) -> Any:
-    """The function of ``time`` that ``real_time`` and its like stand for."""
+    """Return the function of ``time`` for a name such as ``real_time``; None for other names."""
     home, _, function = name.partition(_PREFIX)
     found = None if home else getattr(time, function, None)
     return found if callable(found) else None
 
 
 def import_patch() -> Patch:
-    """Modules are loaded outside of the session."""
+    """Return a patch that loads modules outside the session."""
     return Patch(importlib._bootstrap, "_load_unlocked", _load)
 
 
@@ -81,14 +85,17 @@ def _load(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def runner_patch() -> DeferredPatch:
-    """The patch of the one place where everything passes."""
+    """Return the patch of anyio's test runner, through which all its tests and fixtures run."""
     return DeferredPatch(
         "anyio._backends._asyncio", lambda module: module.TestRunner, "_call_in_runner_task", _call
     )
 
 
 class _Diverged:
-    """A divergence on its way out of the task, which it would end: the fixtures need it still."""
+    """Divergence as a result.
+
+    An exception would end the task of the runner, which fixtures still need.
+    """
 
     def __init__(self, error: DivergenceError) -> None:
         self.error = error
@@ -101,7 +108,7 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
         if session is None:
             return await original(self, func, *args, **kwargs)
         inside = partial(_in_session, session, session.lanes.current(), func)
-        with session.lanes.apart():  # making the task is not what the test does
+        with session.lanes.apart():  # creating the task is not an action of the test
             found = await original(self, inside, *args, **kwargs)
         if isinstance(found, _Diverged):
             raise found.error
@@ -125,8 +132,8 @@ async def _in_session(
 
 @contextmanager
 def noticing_servers() -> Iterator[None]:
-    """Until the end, ports that are bound are known as ours, in a session and outside of any."""
-    # Some replace the class by one of their own, which has this one as its base.
+    """Track the ports that this process binds, inside and outside of sessions."""
+    # Libraries can replace `socket.socket` by a subclass.
     home = next(one for one in socket.socket.__mro__ if one.__module__ == "socket")
     patch = Patch(home, "bind", _bind)
     patch.install()

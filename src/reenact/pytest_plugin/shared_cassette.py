@@ -46,28 +46,28 @@ class Part:
         return event.lane == self.lane or event.lane.startswith(f"{self.lane}.")
 
     def is_there(self) -> bool:
-        """Has the test been recorded? Raises what opening a recording raises."""
+        """Return True if the test has been recorded. Raises the errors of opening a recording."""
         if not self.path.exists():
             return False
         with open_recording(self.path) as source:
             return any(event.type == _BEGIN and self._has(event) for event in source)
 
     def profile(self) -> Profile | None:
-        """Return the redaction profile of the other parts, which this one must use; None without
-        other parts."""
+        """Return the redaction profile of the cassette, which all parts must use; None if it is
+        missing."""
         if not self.path.exists():
             return None
         with open_recording(self.path) as source:
             return source.manifest().redaction.profile
 
     def take_out(self, target: Path) -> None:
-        """Copy the part to a tape of its own."""
+        """Copy the part to a separate tape."""
         with open_recording(self.path) as source:
             pieces = [_Piece(source, event) for event in source if self._has(event)]
             _write(target, pieces, source.manifest())
 
     def put_back(self, own: Path) -> None:
-        """The tape ``own`` is the part from now on. The other parts stay as they are."""
+        """Replace the part by the tape ``own``. The other parts are unchanged."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(self.path), open_recording(own) as source:
             mine = [_Piece(source, event) for event in source]
@@ -86,19 +86,19 @@ class Part:
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """An event of a recording, or a new one."""
+    """Event of a recording, or a new event without a source."""
 
     source: LogSource | None
     event: Event | Draft
 
 
 def _sorted(pieces: list[_Piece]) -> list[_Piece]:
-    """Part after part; inside of a part the order stays."""
+    """Sort by part. The order inside a part is unchanged."""
     return sorted(pieces, key=lambda piece: lane_order(piece.event.lane)[:2])
 
 
 def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:
-    """Redacted they are already."""
+    """Write events to a tape, without redaction, because they are already redacted."""
     values = {name: getattr(like, name) for name in Seed.__struct_fields__}
     options = Options(redactor=Redactor("none"))
     sink = TapeSink(target, clock=start_clock(), options=options, replace=True)
@@ -117,7 +117,7 @@ def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock for writing. The lock file is not checked in."""
+    """Hold an exclusive lock for writing. Its file is in the temporary folder of the system."""
     name = sha256(os.fsencode(path.absolute())).hexdigest()[:32]
     lock = Path(tempfile.gettempdir()) / f"reenact-{os.getuid()}-{name}.lock"
     with lock.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Results of the cassettes: the summary line and the report for machines."""
+"""Results of the cassettes: the summary line and the JSON report."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ DEEDS = ("replayed", "recorded", "updated", "live", "skipped", "diverged", "not 
 """Possible results of a cassette, in the order of the summary."""
 
 COLLECTED = "collected"
-"""The test was found, and not run."""
+"""Result of a test that was collected and not run."""
 
 
 class Tally:
-    """Hears of every test that has a cassette, from the workers as well, where tests are spread
-    over processes. Of a test that was run again the last run counts."""
+    """Collector of the results of all tests with a cassette.
+
+    Results of worker processes are included. If a test ran more than once, the last run counts.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -33,11 +35,11 @@ class Tally:
         self._deselected = 0
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Note deselected items, which also use cassettes."""
+        """Count deselected tests, because they make the report partial."""
         self._deselected += len(items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note collection errors, because their tests may use any cassette."""
+        """Count collection errors, because their tests may use any cassette."""
         self._errors += report.failed
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -78,7 +80,7 @@ class Tally:
         }
 
     def _is_narrowed(self) -> bool:
-        """Were some folders, files or tests named?"""
+        """Return True if folders, files or tests were named on the command line."""
         return self._config.args_source is pytest.Config.ArgsSource.ARGS
 
     def _counts(self) -> Counter[str]:
@@ -115,11 +117,11 @@ class Tally:
 
 
 def _asks_for(item: pytest.Item) -> str | None:
-    """The cassette, as seen from the root of the tests; None where there can be none."""
+    """Return the path of the cassette relative to the root of the tests; None if it is invalid."""
     from reenact.errors import ReenactError
     from reenact.pytest_plugin.cassette import cassette_path, path_from_root
 
     try:
         return path_from_root(item, cassette_path(item, request_of(item), writing=False))
-    except ReenactError:  # reported when it runs
+    except ReenactError:  # reported when the test runs
         return None

@@ -1,8 +1,8 @@
-"""``@pytest.mark.vcr`` of pytest-recording keeps working: one line in the settings switches.
+"""Support for ``@pytest.mark.vcr`` of pytest-recording, enabled by one setting.
 
-With ``reenact_vcr = true`` (or ``--reenact-vcr``) a test with this marker gets the cassette that
-pytest-recording would give it, read and written by Reenact. pytest-recording itself must not be
-there then: both would answer for the same marker. Loads nothing of the engine.
+With ``reenact_vcr = true`` (or ``--reenact-vcr``) a test with this marker gets the cassette of
+pytest-recording, read and written by Reenact. pytest-recording itself must not be active then,
+because both would handle the marker. This module does not import the engine.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _MARKERS = (
 )
 _FIXTURES = "reenact-vcr-fixtures"
 _OWNERS = {"recording": "pytest_recording", "cassetter": "cassetter"}
-"""Plugins that have these options, and their modules."""
+"""Plugins that define these options, and their modules."""
 _RIVALS = {"recording": "pytest-recording", "vcr": "pytest-vcr", "cassetter": "cassetter"}
-"""Plugins that answer for the marker, and their packages."""
+"""Plugins that handle the marker, and their packages."""
 _REQUEST = pytest.StashKey["CassetteRequest"]()
 
 
 class Hooks:
-    """Hooks of pytest-recording, so that a conftest which has them loads."""
+    """Hook specifications of pytest-recording, so that a conftest that implements them loads."""
 
     def pytest_recording_configure(self, config: pytest.Config, vcr: Any) -> None:
-        """Never called: there is no VCR object."""
+        """Never called, because there is no VCR object."""
 
 
 _Manager = pytest.PytestPluginManager
 
 
 def _is_coming(pluginmanager: _Manager, plugin: str, module: str) -> bool:
-    """Is this plugin here, or about to be?"""
+    """Return True if the plugin is loaded, or pytest will load it."""
     if pluginmanager.has_plugin(plugin):
         return True
     if pluginmanager.is_blocked(plugin) or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
@@ -59,13 +59,13 @@ def _is_coming(pluginmanager: _Manager, plugin: str, module: str) -> bool:
 
 
 def pytest_addhooks(pluginmanager: _Manager) -> None:
-    """A conftest may have hooks of pytest-recording."""
+    """Add the hook specifications of pytest-recording, unless it defines them itself."""
     if not _is_coming(pluginmanager, "recording", "pytest_recording"):
         pluginmanager.add_hookspecs(Hooks)
 
 
 def add_options(parser: pytest.Parser, pluginmanager: _Manager) -> None:
-    """The switch; and the options of pytest-recording, unless a plugin is there that has them."""
+    """Add the switch, and the options of pytest-recording unless another plugin defines them."""
     what = "run tests that are marked vcr, as pytest-recording does, with Reenact"
     parser.addini("reenact_vcr", what, type="bool", default=False)
     group = parser.getgroup("reenact", "recorded and replayed tests (reenact)")
@@ -80,7 +80,7 @@ def add_options(parser: pytest.Parser, pluginmanager: _Manager) -> None:
 
 
 def is_on(config: pytest.Config) -> bool:
-    """Has the project switched?"""
+    """Return True if the support is enabled."""
     return bool(config.getoption("reenact_vcr")) or bool(config.getini("reenact_vcr"))
 
 
@@ -105,7 +105,10 @@ def configure(config: pytest.Config) -> None:
 
 
 def requests_cassette(item: pytest.Item) -> bool:
-    """Has ``item`` a cassette because of its marker? Cheap: asked of every test there is."""
+    """Return True if a marker or option of pytest-recording gives the test a cassette.
+
+    pytest calls it for every test, so it must be cheap.
+    """
     config = item.config
     if not isinstance(item, pytest.Function) or not is_on(config):
         return False
@@ -120,7 +123,7 @@ def _is_blocked(item: pytest.Item) -> bool:
 
 
 def request_of(item: pytest.Item) -> CassetteRequest | None:
-    """Return the request of ``item``; None for a test without the marker.
+    """Return the request of ``item``; None for a test without such a marker or option.
 
     The request is complete after fixtures are set up, because fixtures can change it. Before that,
     it contains the default path. A YAML or JSON cassette without a tape is imported here. Raises

@@ -30,7 +30,7 @@ def record_mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def disable_recording(request: pytest.FixtureRequest) -> bool:
-    """What ``--disable-recording`` says."""
+    """Return True for ``--disable-recording``."""
     return bool(request.config.getoption("disable_recording"))
 
 
@@ -42,7 +42,7 @@ def vcr_config() -> dict[str, Any]:
 
 @pytest.fixture
 def vcr_markers(request: pytest.FixtureRequest) -> list[pytest.Mark]:
-    """All markers ``vcr`` of the test, the nearest first."""
+    """Return all ``vcr`` markers of the test, the nearest first."""
     return list(request.node.iter_markers(name="vcr"))
 
 
@@ -66,7 +66,7 @@ def default_cassette_name(request: pytest.FixtureRequest) -> str:
 
 
 def default_name(cls: type | None, name: str) -> str:
-    """The name of a test, as far as a file may have it."""
+    """Return the name of a test, without characters that are not allowed in file names."""
     whole = name if cls is None else f"{cls.__name__}.{name}"
     return "".join("-" if letter in _FORBIDDEN else letter for letter in whole)
 
@@ -84,13 +84,13 @@ class VcrCassette:
 
     @property
     def all_played(self) -> bool:
-        """Was every recorded call served?"""
+        """Return True if every recorded call was served."""
         return not any(self.session.machine.unused())
 
 
 @pytest.fixture
 def vcr(request: pytest.FixtureRequest) -> VcrCassette | None:
-    """The cassette of a marked test; None for others."""
+    """Return the cassette of a marked test; None for others."""
     if not request.node.get_closest_marker("vcr"):
         return None
     return VcrCassette(request.getfixturevalue("reenact_session"))

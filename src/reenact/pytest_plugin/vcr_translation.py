@@ -47,7 +47,7 @@ _MODES = {"all": "rewrite", "rewrite": "rewrite", "new_episodes": "record_missin
 
 
 def expected_request(item: pytest.Item) -> CassetteRequest:
-    """Return a request with the default path of the cassette."""
+    """Return a request with the default path of the cassette, for a test that is not set up yet."""
     name = default_name(getattr(item, "cls", None), item.name)
     folder = item.path.parent / "cassettes" / item.path.stem
     return CassetteRequest(
@@ -56,7 +56,7 @@ def expected_request(item: pytest.Item) -> CassetteRequest:
 
 
 def empty_request(item: pytest.Item) -> CassetteRequest:
-    """A test that may not reach the network: it replays a cassette without a call."""
+    """Return the request of a test without network access, which replays an empty cassette."""
     if _allowed_hosts(item):
         warn_once(item, "allowed_hosts", "no host is let through")
     return CassetteRequest(
@@ -71,7 +71,7 @@ def _allowed_hosts(item: pytest.Item) -> bool:
 
 
 def cassette_request(item: pytest.Item) -> CassetteRequest:
-    """Its cassette, and how it is used."""
+    """Return the request of a test with the marker."""
     markers = list(item.iter_markers(name="vcr"))
     config = dict(_fixture(item, "vcr_config"))
     for marker in reversed(markers):
@@ -99,7 +99,10 @@ def _fixture(item: pytest.Item, name: str) -> Any:
 
 
 def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
-    """The command line before the marker and ``vcr_config``; otherwise nothing is recorded."""
+    """Return the record mode: command line, marker or ``vcr_config``, then the fixture.
+
+    Raises :class:`pytest.UsageError` for an unknown mode.
+    """
     said = item.config.getoption("record_mode") or config.get("record_mode")
     said = said or _fixture(item, "record_mode")
     name = str(getattr(said, "value", said))
@@ -113,7 +116,7 @@ def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
 def mode_and_tape(
     config: pytest.Config, record_mode: str, places: CassettePaths
 ) -> tuple[str, Path]:
-    """Return the mode and its tape. ``--reenact-mode`` takes precedence."""
+    """Return the mode and its tape. ``--reenact-mode`` takes precedence over ``record_mode``."""
     ours = _MODES.get(record_mode, "replay")
     if record_mode == "once" and not places.exist():
         ours = "record"
@@ -144,7 +147,7 @@ def _name(item: pytest.Item) -> str:
 
 
 def _bounded(name: str, suffix: str) -> str:
-    """A name that a file may have, as pytest-recording shortens it."""
+    """Return a file name of limited length, shortened as pytest-recording does."""
     if len(name) + len(suffix) <= _LONGEST_NAME or "/" in name:
         return name
     digest = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
@@ -152,7 +155,7 @@ def _bounded(name: str, suffix: str) -> str:
 
 
 def _place(folder: Path, name: str) -> Path:
-    return folder / name  # an absolute name stays as it is
+    return folder / name  # an absolute name replaces the folder
 
 
 _DEFAULT_MATCH = ("method", "scheme", "host", "port", "path", "query")
@@ -175,10 +178,14 @@ _HONOURED = frozenset(
         "decode_compressed_response",
     }
 )
-"""A coded body is kept as it came, and served decoded by the client: nothing has to be done."""
+"""Supported settings.
+
+``decode_compressed_response`` needs no action, because a compressed body is stored unchanged and
+the client decodes it.
+"""
 
 _HARMLESS = frozenset({"cookie", "set-cookie", "user-agent", "host", "date", "accept"})
-"""Names that are always redacted or irrelevant."""
+"""Filtered names that need no warning, because they are always redacted or irrelevant."""
 
 _WHY = {
     "allowed_hosts": "no host is let through",
@@ -191,7 +198,11 @@ _WHY = {
 
 
 class VcrSettings(msgspec.Struct, frozen=True):
-    """``ignore`` is what does not count; ``pass_hosts`` are asked, and not recorded."""
+    """Translated settings.
+
+    ``ignore`` are the parts of a request that are not compared. ``pass_hosts`` are hosts whose
+    calls are live and not recorded.
+    """
 
     ignore: Ignore
     pass_hosts: tuple[str, ...] = ()
@@ -200,8 +211,8 @@ class VcrSettings(msgspec.Struct, frozen=True):
 def translate_settings(item: pytest.Item, config: dict[str, Any], *, writes: bool) -> VcrSettings:
     """Translate ``config``.
 
-    Warns once about each unsupported setting, and with ``writes`` about names that would be
-    recorded.
+    Warns once about each unsupported setting, and with ``writes`` about filtered names that would
+    be recorded.
     """
     for name in config.keys() - _HONOURED:
         if config[name]:
@@ -215,7 +226,10 @@ def translate_settings(item: pytest.Item, config: dict[str, Any], *, writes: boo
 
 
 def _ignored(item: pytest.Item, match_on: set[str]) -> list[str]:
-    """The places in a request that ``match_on`` leaves out."""
+    """Return the paths of a request that ``match_on`` does not compare.
+
+    Warns about matchers that Reenact does not have.
+    """
     paths = []
     if not match_on & _BODY:
         paths += ["$.request.body", "$.request.type"]
@@ -272,7 +286,10 @@ _OWN = pytest.StashKey[Path]()
 
 
 class CassettePaths(msgspec.Struct, frozen=True):
-    """``cassette`` is the one that pytest-recording writes; ``more`` are read besides."""
+    """Paths of the cassettes of a test.
+
+    ``cassette`` is the file that pytest-recording would write. ``more`` are further files to read.
+    """
 
     cassette: Path
     more: tuple[Path, ...] = ()
@@ -301,7 +318,10 @@ def _twin(path: Path) -> Path:
 
 
 def replayed_tape(config: pytest.Config, places: CassettePaths) -> Path:
-    """Return the tape to replay. Without a cassette, return the path of a missing tape."""
+    """Return the tape to replay, imported if necessary.
+
+    Without a cassette, it is the path of a missing tape.
+    """
     sources = places.sources()
     if not sources:
         return places.tape
@@ -311,7 +331,10 @@ def replayed_tape(config: pytest.Config, places: CassettePaths) -> Path:
 
 
 def written_tape(config: pytest.Config, places: CassettePaths) -> Path:
-    """Return the tape next to the cassette, created from the existing cassettes."""
+    """Return the tape next to the cassette.
+
+    A missing one is created from the existing cassettes.
+    """
     sources = places.sources()
     if sources and not places.tape.exists():
         _import(sources, places.tape, _policy(config))
@@ -319,12 +342,12 @@ def written_tape(config: pytest.Config, places: CassettePaths) -> Path:
 
 
 def empty_tape(config: pytest.Config) -> Path:
-    """A tape without a call."""
+    """Return a tape without calls."""
     return _cached(config, [])
 
 
 def _cached(config: pytest.Config, sources: list[Path]) -> Path:
-    """Return an imported tape from the cache, by content. Several workers can call this at once."""
+    """Return an imported tape from the cache, by content. Workers can call it at the same time."""
     pinned = _policy(config)
     said = [__version__, pinned.digest, *(digest_bytes(one.read_bytes()) for one in sources)]
     folder = _cache(config)
@@ -343,7 +366,7 @@ def _cached(config: pytest.Config, sources: list[Path]) -> Path:
 
 
 def _cache(config: pytest.Config) -> Path:
-    """pytest's own cache; without one, a folder of this run."""
+    """Return a folder in pytest's cache, or else a temporary folder of this run."""
     cache: Any = getattr(config, "cache", None)
     if cache is not None:
         return Path(cache.mkdir(_FOLDER))
@@ -358,10 +381,7 @@ def _policy(config: pytest.Config) -> Pinned:
 
 
 def _import(sources: list[Path], target: Path, pinned: Pinned) -> None:
-    """Import all ``sources`` into one tape.
-
-    The cache is not shared, so CI needs no stricter redaction.
-    """
+    """Import all ``sources`` into one tape, with the redaction profile of the policy."""
     whole = Found()
     content = b""
     for path in sources:

@@ -1,1 +1,1 @@
-"""Finding calls in many recordings, through an index that keeps itself up to date."""
+"""Search for calls in many recordings, through an index that every search updates."""

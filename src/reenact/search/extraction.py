@@ -1,7 +1,8 @@
 """Extraction of searchable calls and texts from the events of a recording.
 
-:func:`open_call` starts a call of two events and :func:`close_call` completes it. Clock readings,
-random values and schedule events are not calls.
+:func:`open_call` returns the call that an event starts. For a call of two events,
+:func:`close_call` completes it. Clock readings, random values, sleeps and schedule events are not
+calls.
 """
 
 from __future__ import annotations
@@ -35,16 +36,19 @@ _OPENINGS = {closing: opening for opening, closing in PAIRS.items()}
 _NO_CALLS = {*DRAWS, SCHEDULE, SLEEP}
 _BAD_STATUS = 400
 _IDS = re.compile(r"(?i)(^|-)(id|ray|trace)$|traceparent")
-"""Headers by which a call is found again at the other end."""
+"""Headers with identifiers by which the other side can find a call."""
 
 
 def opening_type(type: str) -> str | None:
-    """The type of the events that one of ``type`` completes; None when it begins something."""
+    """Return the type of event that an event of ``type`` completes; None if it completes none."""
     return _OPENINGS.get(type)
 
 
 def open_call(event: Event) -> Call | None:
-    """Return the call that ``event`` starts. An unmatched completing event is also a call."""
+    """Return the call that ``event`` starts; None for an event that is not a call.
+
+    An event that completes an unknown call is a call, too.
+    """
     data = event.data
     kind = kind_of(event.type, data)
     if kind in _NO_CALLS:
@@ -65,7 +69,7 @@ def open_call(event: Event) -> Call | None:
 
 
 def close_call(call: Call, event: Event) -> None:
-    """``event`` completes ``call``: what it adds."""
+    """Add the data of ``event``, which completes ``call``."""
     data = event.data
     call.closed = event.seq
     _withheld(call, data)
@@ -105,7 +109,10 @@ def _model_call(call: Call, data: Data) -> None:
 
 
 def _message(said: Message | Choice) -> str:
-    """One message in words; the same for an answer, which the next question repeats."""
+    """Return a message as text.
+
+    A response gets the same text as the message that repeats it in the next request.
+    """
     parts = [thought.text for thought in said.reasoning]
     parts.append(said.text)
     parts += [f"{use.name} {use.id}\n{flatten(use.arguments)}" for use in said.tool_calls]
@@ -146,7 +153,7 @@ def _result(call: Call, data: Data) -> None:
 
 
 def _single(call: Call, data: Data) -> None:
-    """A call of one event, which holds what was asked and what was answered."""
+    """Read a call of one event, which contains the request and the response."""
     request, response = _part(data, "request"), _part(data, "response")
     call.closed = call.seq
     if "url" in request:
@@ -216,7 +223,7 @@ def _place(call: Call, request: Data) -> None:
 
 
 def _outcome(call: Call, data: Data, response: Data) -> None:
-    """The status of an answer, and what went wrong."""
+    """Read the status, the identifiers and the errors of a response."""
     status = response.get("status")
     if type(status) is int:
         call.status = status
@@ -270,9 +277,10 @@ CALL = "call"
 
 
 class CallText(msgspec.Struct, frozen=True):
-    """A text, and what it is of the call: ``user``, ``answer``, ``request``, ``result`` …
+    """Text of a call. ``role`` is ``user``, ``answer``, ``request``, ``result`` …
 
-    ``retold``: a conversation sends it again with every call; only the first one counts.
+    ``retold`` is True for a message that a conversation repeats with every call. Only its first
+    occurrence is stored.
     """
 
     role: str
@@ -289,10 +297,13 @@ class Call(msgspec.Struct, kw_only=True):
     seq: int
     ts: int
     type: str
-    """Of the event that began it."""
+    """Type of the event that started the call."""
     lane: str
     log: str = ""
-    """The segment that it is in, of a capture that is still being made."""
+    """Segment of an unfinished capture that contains the call.
+
+    For a divergence, its number in the report.
+    """
     closed: int = 0
     kind: str = ""
     """``llm``, ``tool``, ``network`` …"""
@@ -303,17 +314,17 @@ class Call(msgspec.Struct, kw_only=True):
     url: str = ""
     host: str = ""
     status: int = 0
-    """Of HTTP; of a process and a run, its exit code."""
+    """HTTP status, or exit code of a process or a run."""
     failed: bool = False
     diverged: str = ""
-    """The code of a divergence."""
+    """Code of a divergence."""
     call_id: str = ""
     lens: str = ""
     said: list[CallText] = []
 
 
 MOST = 1 << 20
-"""Characters of one text that are searched."""
+"""Maximum number of characters of one text that are searched."""
 
 _LONG, _KEPT = 2048, 256
 _ENCODED = re.compile(rf"[A-Za-z0-9+/=_-]{{{_LONG},}}")
@@ -323,7 +334,8 @@ _NUMBERS = 64
 def flatten(value: Any) -> str:
     """Return ``value`` as lines ``name: value``, with at most :data:`MOST` characters.
 
-    Binary data, long lists of numbers and encoded content such as pictures are omitted.
+    Binary data and long lists of numbers are omitted. Encoded content such as pictures is
+    shortened.
     """
     if isinstance(value, str):
         return _scalar(value)
@@ -333,7 +345,7 @@ def flatten(value: Any) -> str:
 
 
 class _Lines:
-    """Collects lines until there are enough."""
+    """Collector of lines, up to :data:`MOST` characters."""
 
     __slots__ = ("found", "room")
 
@@ -348,7 +360,7 @@ class _Lines:
             for key, item in value.items():
                 if self.room <= 0:
                     return
-                if type(item) is str and len(item) < _LONG:  # most are
+                if type(item) is str and len(item) < _LONG:  # the usual case
                     if item:
                         self._line(f"{key}: {item}")
                 else:

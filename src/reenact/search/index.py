@@ -1,8 +1,8 @@
 """SQLite index of recordings: location, locks and tables.
 
 The index contains only data from recordings, can be deleted at any time, and is readable only by
-its owner. Each user holds a lock next to it, shared for a search and exclusive for a change. The
-lock ends with its process, and SQLite rolls back the changes of a killed process.
+its owner. Each process holds the lock of a file next to it, shared for a search and exclusive for a
+change. The lock ends with its process, and SQLite rolls back the changes of a killed process.
 """
 
 from __future__ import annotations
@@ -38,27 +38,30 @@ __all__ = [
 ]
 
 Say = Callable[[str], None]
-"""Prints a message to the user."""
+"""Function that prints a message to the user."""
 
 _BROKEN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TRIES = 3
 _SOON, _PATIENCE = 1.0, 600.0
-"""Seconds to wait for another search before saying so, and before giving up."""
+"""Seconds to wait for another search before a message, and before an error."""
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Is the file not what was written? Otherwise the place is at fault: full, or not ours."""
+    """Return True if the content of the file is invalid.
+
+    Other errors concern the location, such as a full disk or missing permissions.
+    """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return isinstance(error, sqlite3.DatabaseError) and (code & 0xFF) in _BROKEN
 
 
 class Index:
-    """An open index; without a ``path`` it is in memory. Close it when done, or use ``with``."""
+    """Open index, in memory without a ``path``. Close it, or use ``with``."""
 
     def __init__(self, path: Path | None, *, words: bool, say: Say) -> None:
         self.path = path
         self.words = words
-        """Can it look up pieces of words?"""
+        """True if the index contains trigrams of the texts."""
         self._say = say
         self._lock: int | None = None
         if path is None:
@@ -75,8 +78,8 @@ class Index:
             self._let_go()
             raise
 
-    # SQLite removes files by their names when a connection ends, so there is one only as long as
-    # the lock is held, so no process can have replaced the index.
+    # SQLite removes files by name when a connection closes. So a connection exists only while
+    # the lock is held, and no other process can have replaced the index.
 
     def _shared(self, path: Path) -> sqlite3.Connection:
         for _ in range(_TRIES):
@@ -89,7 +92,8 @@ class Index:
         raise sqlite3.OperationalError("it cannot be made anew")
 
     def _renew(self, path: Path) -> None:
-        """Check again under the exclusive lock and rebuild the index if necessary."""
+        """Check the version again under the exclusive lock, and create the index again if
+        necessary."""
         found = _version_at(path)
         if found > VERSION:
             raise sqlite3.OperationalError(f"it is of version {found}, this knows {VERSION}")
@@ -104,7 +108,10 @@ class Index:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Hold the index exclusively. :attr:`database` is a new connection afterwards."""
+        """Hold the exclusive lock while the context is active, and yield a connection.
+
+        Afterwards :attr:`database` is a new connection under the shared lock.
+        """
         if self.path is None:
             yield self.database
             return
@@ -119,7 +126,7 @@ class Index:
         self.database = self._shared(self.path)
 
     def discard(self) -> None:
-        """Delete an unreadable index. The next process rebuilds it."""
+        """Delete a damaged index. The next search creates it again."""
         self.database.close()
         if self.path is not None:
             self._take(fcntl.LOCK_EX)
@@ -128,7 +135,8 @@ class Index:
     def _take(self, how: int) -> None:
         if self._lock is None:
             return
-        # A change of the lock is two steps anyway; so two who want to be alone let each other go.
+        # flock() converts a lock in two steps anyway. Releasing it first keeps two processes that
+        # both need the exclusive lock from waiting for each other.
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         start, told = monotonic(), False
         while not _locked(self._lock, how):
@@ -173,7 +181,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _current(path: Path) -> sqlite3.Connection | None:
-    """The index there, if it is ours and of this version."""
+    """Return a connection to the index at ``path`` if it is private and has the current version."""
     if not is_private(path):
         return None
     try:
@@ -188,7 +196,7 @@ def _current(path: Path) -> sqlite3.Connection | None:
 
 
 def _version_at(path: Path) -> int:
-    """Of the index there; 0 where there is none, and -1 where there is something else."""
+    """Return the version of the index at ``path``; 0 without an index, -1 for anything else."""
     if not path.exists():
         return 0
     if not is_private(path):
@@ -219,7 +227,10 @@ def _locked(fd: int, how: int) -> bool:
 
 
 def index_files(root: Path, environ: Mapping[str, str], *, words: bool) -> list[Path]:
-    """Return the possible paths of the index of the project at ``root``, best first."""
+    """Return the possible paths of the index of the project at ``root``, best first.
+
+    An index without trigrams has a separate name.
+    """
     name = "search.sqlite3" if words else "search-plain.sqlite3"
     found = [root / FOLDER / "cache" / name] if (root / FOLDER).is_dir() else []
     own, shared, home = map(environ.get, ("REENACT_CONFIG_DIR", "XDG_CACHE_HOME", "HOME"))
@@ -233,7 +244,11 @@ def index_files(root: Path, environ: Mapping[str, str], *, words: bool) -> list[
 
 
 def make_private(path: Path) -> None:
-    """Create the private folder of the index, which git ignores."""
+    """Create the private folder of the index, with a ``.gitignore``, and an empty file if it is
+    missing.
+
+    Raises :class:`PermissionError` if the folder belongs to a different user.
+    """
     folder = path.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = os.lstat(folder)
@@ -247,7 +262,10 @@ def make_private(path: Path) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Have we made it? What came with a repository may say anything, and others can read it."""
+    """Return True for a regular file that only the current user can access.
+
+    An index that came with a repository can contain anything, and others can read it.
+    """
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -257,12 +275,12 @@ def is_private(path: Path) -> bool:
 
 
 def touch(path: Path) -> None:
-    """Make an empty file, for its owner alone."""
+    """Create an empty file that only its owner can access."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
 
 
 def drop(path: Path) -> None:
-    """Away with the index, and with what an interrupted change has left."""
+    """Delete the index and the journal of an interrupted change."""
     for end in ("", "-journal"):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
 
@@ -338,27 +356,27 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Return the version of the tables; 0 for an empty database."""
+    """Return the version of the tables; 0 for a new database."""
     (found,) = database.execute("PRAGMA user_version").fetchone()
     return int(found)
 
 
 def create(database: sqlite3.Connection, *, words: bool) -> None:
-    """Make the tables, all or none; ``words`` only where that is possible."""
+    """Create the tables in one transaction. ``words`` adds the trigrams, which require FTS5."""
     database.execute("BEGIN IMMEDIATE")
     for statement in _TABLES.split(";\n"):
         if statement.strip():
             database.execute(statement)
     if words:
         database.execute(_WORDS)
-        # Merged when there are many parts, not all the time: a fifth less work.
+        # FTS5 then merges only when there are many segments, which is a fifth less work.
         database.execute("INSERT INTO words (words, rank) VALUES ('automerge', 0)")
     database.execute(f"PRAGMA user_version = {VERSION}")
     database.execute("COMMIT")
 
 
 def can_find_words() -> bool:
-    """Is FTS5 with trigrams (SQLite 3.34) compiled in?"""
+    """Return True if SQLite has FTS5 with trigrams (since 3.34)."""
     memory = sqlite3.connect(":memory:")
     try:
         memory.execute(_WORDS)

@@ -1,4 +1,4 @@
-"""Calls and their texts, put into the index and taken out of it."""
+"""Writer that adds calls and their texts to the index, and their removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _REMEMBERED = 1 << 17
 
 
 class Writer:
-    """Puts the calls of one recording, from where the index has come. Inside a transaction."""
+    """Writer of the calls of one recording. It continues after the last update.
+
+    Use it inside a transaction.
+    """
 
     def __init__(self, database: sqlite3.Connection, recording: int, *, words: bool) -> None:
         self._database = database
@@ -35,24 +38,24 @@ class Writer:
         self._next_call = _next_id(database, "calls")
         self._next_text = _next_id(database, "texts")
         self._open: dict[int, Call] = {}
-        """Calls of events of two, by the id that they have in the index."""
+        """Calls that wait for their second event, by id in the index."""
         self._numbered: dict[tuple[str, int], int] = {}
         """Ids of open calls by log and sequence number."""
         self._written: set[int] = set()
         self._numbers: dict[int, int] = {}
         self._said: dict[int, list[int]] = {}
-        """Places of messages of conversations, by their text: call, number, again, and
-        the last call with it."""
+        """Stored messages of conversations, by text: call, number, repetitions, last call with the
+        text."""
         self._changed: set[int] = set()
         self._digests: dict[bytes, int] = {}
-        """Texts that were seen lately."""
+        """Ids of recently used texts, by digest."""
         self._calls: list[tuple[object, ...]] = []
         self._places: list[tuple[object, ...]] = []
         self._texts: list[tuple[int, bytes, str]] = []
         self._resume()
 
     def _resume(self) -> None:
-        """Load the calls that were open after the last update, with their texts."""
+        """Load the calls that were open after the last update, and the stored messages."""
         names = ", ".join(_COLUMNS[1:])
         found = self._database.execute(
             f"SELECT id, {names} FROM calls WHERE recording = ? "
@@ -70,7 +73,7 @@ class Writer:
         self._said = {text: [*rest, 0] for text, *rest in said}
 
     def add(self, log: str, event: Event) -> None:
-        """The next event of the recording, or of the segment ``log`` of it."""
+        """Add the next event of the recording, or of its segment ``log``."""
         before = opening_type(event.type)
         number = None if before is None else self._opening(log, before, event)
         if number is None:
@@ -99,7 +102,7 @@ class Writer:
             self._put(number, call)
 
     def put(self, call: Call) -> None:
-        """A call that is whole."""
+        """Add a complete call."""
         self._put(self._new(call), call)
 
     def _new(self, call: Call) -> int:
@@ -112,7 +115,10 @@ class Writer:
         self._numbered[call.log, call.seq] = number
 
     def _opening(self, log: str, type: str, event: Event) -> int | None:
-        """The call that ``event`` completes: the one it names, else the first that it may mean."""
+        """Return the id of the open call that ``event`` completes; None if there is none.
+
+        This is the parent of the event, or else the first matching call of its lane.
+        """
         named = self._numbered.get((log, event.parent or 0))
         if named is not None and _belongs(event, type, self._open[named]):
             return named
@@ -149,7 +155,7 @@ class Writer:
         return found or 0
 
     def _text(self, body: str) -> int:
-        body = body.replace("\0", "\ufffd")  # behind it SQLite finds no words
+        body = body.replace("\0", "\ufffd")  # SQLite does not index text after a NUL
         try:
             encoded = body.encode()
         except UnicodeEncodeError:
@@ -182,7 +188,7 @@ class Writer:
             self._digests.clear()
 
     def finish(self) -> None:
-        """Write what is still open, too."""
+        """Write all buffered rows, including calls that are still open."""
         for number, call in self._open.items():
             if number not in self._written:
                 self._put(number, call)
@@ -210,7 +216,7 @@ def _row(call: Call) -> tuple[object, ...]:
 
 
 def _clean(text: str) -> str:
-    """Replace lone surrogates, which SQLite rejects."""
+    """Escape lone surrogates, which SQLite rejects."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -221,7 +227,10 @@ def _next_id(database: sqlite3.Connection, table: str) -> int:
 
 
 def remove(database: sqlite3.Connection, recording: int, *, words: bool) -> None:
-    """Take the calls of a recording out, and the texts that no other has. Inside a transaction."""
+    """Remove the calls of a recording, and the texts that no other call has.
+
+    Use it inside a transaction.
+    """
     mine = "SELECT id FROM calls WHERE recording = ?"
     texts = f"SELECT DISTINCT text FROM places WHERE call IN ({mine})"
     had = [text for (text,) in database.execute(texts, (recording,))]

@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 _GRAM = 3
-"""Characters of the pieces by which the index finds texts."""
+"""Length of the character sequences by which the index finds texts."""
 
 _TOKEN = re.compile(r'(-?)(?:"([^"]*)"|(\S+))')
 
 
 def fold(text: str) -> str:
-    """``text`` without upper and lower case, every character in its place."""
+    """Return ``text`` without case distinctions, with every character at its position."""
     folded = text.casefold()
     return folded if len(folded) == len(text) else "".join(map(_fold_one, text))
 
@@ -41,9 +41,10 @@ def _fold_one(char: str) -> str:
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Something that has to be there, or must not be: a text that is found inside of words, too.
+    """Search term. It is also found inside words, unless ``starts`` is set.
 
-    With ``starts`` a word has to begin with it. Any white space stands for any other.
+    With ``starts``, a word must begin with it. Any white space matches any other. An ``unwanted``
+    term must not occur.
     """
 
     text: str
@@ -55,11 +56,11 @@ class Term(msgspec.Struct, frozen=True):
         return [found.span() for found in self._pattern().finditer(fold(text))]
 
     def is_in(self, text: str) -> bool:
-        """Does ``text`` have it?"""
+        """Return True if ``text`` contains the term."""
         return self.finder()(text)
 
     def finder(self) -> Callable[[str], bool]:
-        """Return a predicate for many texts."""
+        """Return a function that checks whether a text contains the term."""
         if self.starts or len(self.text.split()) > 1:
             search = self._pattern().search
             return lambda text: search(fold(text)) is not None
@@ -68,11 +69,11 @@ class Term(msgspec.Struct, frozen=True):
 
     def _pattern(self) -> re.Pattern[str]:
         words = map(re.escape, fold(self.text).split())
-        # An underscore parts words: weather* is in get_weather.
+        # An underscore separates words: weather* matches get_weather.
         return re.compile((r"(?<![^\W_])" if self.starts else "") + r"\s+".join(words))
 
     def grams(self) -> str:
-        """For the index: what every text with this term has. Empty where it cannot help."""
+        """Return the FTS5 query that every text with this term matches; empty if there is none."""
         words = self.text.split()
         found = {word[at : at + _GRAM] for word in words for at in range(len(word) - _GRAM + 1)}
         quoted = ('"' + one.replace('"', '""') + '"' for one in sorted(found))
@@ -80,10 +81,10 @@ class Term(msgspec.Struct, frozen=True):
 
 
 def read_terms(words: Iterable[str], unwanted: Iterable[str] = ()) -> tuple[Term, ...]:
-    """The words of a command line: ``warm``, ``wea*``, ``-cold``, ``"two words"``.
+    """Parse search terms of a command line: ``warm``, ``wea*``, ``-cold``, ``"two words"``.
 
-    One argument with white space in it is a phrase, unless it has quotes or a word with ``-``: then
-    it is several. Raises :class:`UsageError` for nothing at all.
+    An argument with white space is a phrase, unless it contains quotes or a word with ``-``. Then
+    it is split into several terms. Raises :class:`UsageError` for an empty term.
     """
     found = [term for word in words for term in _terms(word)]
     found += [msgspec.structs.replace(_term(word), unwanted=True) for word in unwanted]
@@ -111,19 +112,19 @@ def _term(word: str) -> Term:
 
 
 _BEFORE = 3
-"""Share of an excerpt before the first match, as a divisor."""
+"""Divisor of the length of an excerpt, for the part before the first match."""
 _CUT = "..."
 _LEAST = 12
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """On one line. ``marks`` are where something was found in ``text``, from and to."""
+    """One line of a text. ``marks`` are the starts and ends of the matches in ``text``."""
 
     text: str
     marks: list[tuple[int, int]]
 
     def pieces(self) -> list[tuple[str, bool]]:
-        """Return the complete text in pieces, with the matches marked."""
+        """Return ``text`` in pieces. Each has a flag that is True for a match."""
         found, last = [], 0
         for start, end in self.marks:
             found += [(self.text[last:start], False), (self.text[start:end], True)]
@@ -132,8 +133,10 @@ class Excerpt(msgspec.Struct, frozen=True):
 
 
 def excerpt(text: str, terms: Iterable[Term], room: int) -> Excerpt:
-    """At most ``room`` characters (but no fewer than a few) around the first place in ``text``
-    where something is found."""
+    """Return at most ``room`` characters of ``text`` around the first match.
+
+    The minimum of ``room`` is :data:`_LEAST`.
+    """
     room = max(room, _LEAST)
     spans = sorted({span for term in terms if not term.unwanted for span in term.spans(text)})
     start, end = _window(len(text), spans[0][0] if spans else 0, room)
@@ -145,7 +148,7 @@ def excerpt(text: str, terms: Iterable[Term], room: int) -> Excerpt:
 
 
 def _window(size: int, first: int, room: int) -> tuple[int, int]:
-    """From where to where a text of ``size`` is shown, so that ``first`` is in it."""
+    """Return the start and end of the part of a text of ``size`` that contains ``first``."""
     if size <= room:
         return 0, size
     start = first - room // _BEFORE
@@ -169,7 +172,7 @@ def _apart(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 Condition = tuple[str, tuple[object, ...]]
-"""SQL about ``calls`` and ``recordings`` (as ``runs``), and its values."""
+"""SQL condition on ``calls`` and ``recordings`` (as ``runs``), and its values."""
 
 _FAILED_RUN = (
     "EXISTS (SELECT 1 FROM calls AS ends WHERE ends.recording = runs.id "
@@ -202,7 +205,10 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def conditions(wishes: Filters) -> Iterator[Condition]:
-    """All of them hold for what is wanted. Raises :class:`UsageError` for a status that is none."""
+    """Yield the SQL conditions that a call must satisfy.
+
+    Raises :class:`UsageError` for an invalid status.
+    """
     yield from _any(wishes.types, _named("calls.kind", "calls.type"))
     yield from _any(wishes.models, _named("calls.model"))
     yield from _any(wishes.providers, _named("calls.provider"))
@@ -233,7 +239,10 @@ def _any(values: Iterable[str], condition: Callable[[str], Condition]) -> Iterat
 
 
 def _named(*columns: str) -> Callable[[str], Condition]:
-    """Case does not count, and ``*`` stands for anything."""
+    """Return a function that creates a condition on ``columns``.
+
+    Case is ignored, and ``*`` matches any characters.
+    """
 
     def condition(name: str) -> Condition:
         words = " OR ".join(f"{column} LIKE ? ESCAPE '!'" for column in columns)
@@ -255,7 +264,7 @@ def _containing(text: str) -> Condition:
 
 
 def _status(text: str) -> Condition:
-    """``404``, ``4xx``; of processes and runs, the exit code."""
+    """Return the condition for a status such as ``404`` or ``4xx``, or for an exit code."""
     if re.fullmatch(r"[1-9]xx", text.lower()):
         first = int(text[0]) * 100
         return "calls.status BETWEEN ? AND ?", (first, first + 99)
@@ -267,21 +276,23 @@ def _status(text: str) -> Condition:
 
 
 def _boundary(name: str) -> Condition:
-    """``net.fetch``, ``process.exec`` …, as policies call them, or a function of the program's."""
-    from reenact.engine.call import SOURCES  # which takes its time, and is seldom asked for
+    """Return the condition for a boundary such as ``net.fetch``, or for a name of a call."""
+    from reenact.engine.call import SOURCES  # slow to import, and rarely needed
 
     kind = "tool" if name == "tool.call" else SOURCES.get(name, name)
     return "(calls.kind = ? OR calls.name = ?)", (kind, name)
 
 
 def _lane(name: str) -> Condition:
-    """With everything under it."""
+    """Return the condition for a lane and all lanes below it."""
     return "(calls.lane = ? OR calls.lane LIKE ? ESCAPE '!')", (name, f"{_pattern(name)}.%")
 
 
 def _run(status: str) -> Condition:
-    """Of the recording (``ok``, ``error``, ``recovered``, ``unfinished``); or ``failed``: the
-    program did."""
+    """Return the condition for the status of a recording, such as ``ok`` or ``unfinished``.
+
+    ``failed`` selects recordings whose program failed.
+    """
     if status == "failed":
         return _FAILED_RUN, ()
     return "runs.status = ?", (status,)
@@ -296,7 +307,7 @@ def read_moment(text: str, now: datetime, *, end: bool = False) -> int:
     """Parse a time and return milliseconds since the epoch.
 
     The zone of ``now`` applies to times without a zone. For a day, the result is its start, or with
-    ``end`` the start of the next one. Raises :class:`UsageError`.
+    ``end`` the start of the next day. Raises :class:`UsageError`.
     """
     said = text.strip()
     ago = _AGO.fullmatch(said)
@@ -330,7 +341,7 @@ def _milliseconds(when: datetime) -> int:
 
 
 def moment(milliseconds: int) -> str:
-    """For people, to the second."""
+    """Return a time as readable text in UTC, to the second."""
     try:
         return datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
@@ -338,7 +349,7 @@ def moment(milliseconds: int) -> str:
 
 
 def clock_time(milliseconds: int) -> str:
-    """The time of the day, to the millisecond."""
+    """Return the time of day in UTC, to the millisecond."""
     try:
         second = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%H:%M:%S")
     except (OverflowError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A search from its beginning to its end: find the recordings, update the index, ask it."""
+"""Search: finds the recordings, updates the index and queries it."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def search(
     anew: bool = False,
     words: bool | None = None,
 ) -> Result:
-    """Ask for ``question`` in everything under ``places``, with the index of the project ``root``.
+    """Search all recordings under ``places``, with the index of the project ``root``.
 
-    ``anew`` makes the index again; ``words`` is whether SQLite has FTS5, if that need not be found
-    out. Recordings are only read. Raises :class:`RecordingMissing` for a place that is not there,
-    :class:`UsageError` for a question that makes no sense.
+    ``anew`` rebuilds the index. ``words`` is True if SQLite has FTS5; None checks that. Recordings
+    are only read. Raises :class:`RecordingMissing` for a missing place and :class:`UsageError` for
+    an invalid query.
     """
     found = scan(places)
     if words is None:
@@ -133,19 +133,19 @@ _ENDED = (
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Query.
+    """Search terms and filters.
 
-    All ``terms`` must occur in the texts of one call, and excluded terms in none of them.
+    All ``terms`` must occur in the texts of one call, and unwanted terms in none of them.
     """
 
     terms: tuple[Term, ...] = ()
     wishes: Filters = Filters()
     limit: int | None = None
-    """Of hits; None for all."""
+    """Maximum number of hits; None for all."""
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """Text of a call. ``again`` is the number of later calls with the same text."""
+    """Text of a call. ``again`` is the number of later calls that repeat it."""
 
     role: str
     text: str
@@ -153,8 +153,11 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was found. ``passages`` are the texts in which, those with most of the words
-    first; where no words were asked for, what went wrong and what was called."""
+    """Call that matches the query.
+
+    ``passages`` are its texts with matches, those with the most terms first. Without terms, they
+    are its errors and the text that describes the call.
+    """
 
     seq: int
     closed: int
@@ -172,14 +175,14 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """Recording with ``total`` matches, of which ``hits`` are included.
 
-    For a divergence, ``path`` is the recording of the report, if known.
+    For divergences, ``report`` is the file with the report and ``path`` its recording, if known.
     """
 
     path: Path
     capture: str
     status: str
     exit_code: int | None
-    """Of the program, where it is known."""
+    """Exit code of the program, if known."""
     created: int
     total: int
     hits: list[Hit]
@@ -187,14 +190,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueryResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Recordings from the newest to the oldest, the hits of each in the order of its events."""
+    """Recordings with matches, newest first. The hits of each are in the order of its events."""
 
     total: int
     runs: list[Run]
 
 
 class UnreadableSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A recording that could not be searched."""
+    """File that could not be searched."""
 
     path: Path
     problem: str
@@ -206,7 +209,7 @@ _TABLES = {
     "found": "term INTEGER, text INTEGER, UNIQUE (term, text)",
     "chosen": "call INTEGER PRIMARY KEY, recording INTEGER",
 }
-"""For one question: recordings to search in, texts with its terms, and the calls that it means."""
+"""Temporary tables of a query: recordings to search, texts with its terms, and matching calls."""
 
 
 def query_index(
@@ -216,7 +219,10 @@ def query_index(
     question: Query,
     words: bool,
 ) -> QueryResult:
-    """Look in the recordings named in ``scope`` (by their keys). ``words``: there are pieces."""
+    """Search the recordings with the keys in ``scope``.
+
+    ``words`` is True for an index with trigrams.
+    """
     for name, columns in _TABLES.items():
         database.execute(f"CREATE TEMP TABLE {name} ({columns})")
     try:
@@ -235,7 +241,7 @@ def query_index(
 
 
 def texts_with(database: sqlite3.Connection, term: Term, words: bool) -> Iterator[int]:
-    """Return the texts that contain ``term``. The index only provides candidates."""
+    """Return the ids of the texts that contain ``term``. The trigrams only provide candidates."""
     grams = term.grams() if words else ""
     if grams:
         rows = database.execute(
@@ -250,7 +256,10 @@ def texts_with(database: sqlite3.Connection, term: Term, words: bool) -> Iterato
 
 
 def _choose(database: sqlite3.Connection, question: Query) -> None:
-    """Begin with the calls that have the first word: mostly they are few."""
+    """Store the matching calls in the table ``chosen``.
+
+    The query begins with the calls that contain the first term, because these are mostly few.
+    """
     having = "SELECT DISTINCT call FROM found CROSS JOIN places USING (text) WHERE term = ?"
     begin: tuple[object, ...] = ()
     calls = "calls"
@@ -338,7 +347,7 @@ def _path(root: Path, key: bytes) -> Path:
 def unreadable_sources(
     database: sqlite3.Connection, root: Path, scope: Iterable[bytes]
 ) -> list[UnreadableSource]:
-    """Return the unreadable recordings in ``scope``."""
+    """Return the unreadable files in ``scope``."""
     asked = "SELECT path, problem, hint FROM recordings WHERE problem <> '' ORDER BY path"
     wanted = set(scope)
     return [
@@ -349,7 +358,7 @@ def unreadable_sources(
 
 
 def count_sources(database: sqlite3.Connection, scope: Iterable[bytes]) -> int:
-    """Return the number of recordings in ``scope``, without reports and other files."""
+    """Return the number of recordings in ``scope``, without reports and files of other kinds."""
     wanted = set(scope)
     asked = "SELECT path FROM recordings WHERE status <> '' AND form <> 'report'"
     return sum(path in wanted for (path,) in database.execute(asked))

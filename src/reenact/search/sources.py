@@ -1,4 +1,4 @@
-"""The recordings and reports under folders, and whether they are what they were: stat calls only."""
+"""Sources of a search: recordings and reports below folders, and their content."""
 
 from __future__ import annotations
 
@@ -39,8 +39,11 @@ __all__ = [
 ]
 
 Form = Literal["capture", "unfinished", "lines", "report"]
-"""A finished capture, one that is being made (or never was finished), a file of lines (a tape, if
-it begins like one), or what a replay has reported."""
+"""Form of a source.
+
+``capture`` is finished, and ``unfinished`` is a capture without a manifest. ``lines`` is a file
+that can be a tape. ``report`` is the report of a replay.
+"""
 
 _TAPE, _PART = ".jsonl", ".jsonl.part"
 _REPORTS = "reports"
@@ -48,7 +51,7 @@ _SKIPPED = (".git", "__pycache__", "node_modules")
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """``stamp`` is another one when a file of it was written, replaced or has grown."""
+    """Recording or report. ``stamp`` changes when a file of it is written, replaced or extended."""
 
     path: Path
     form: Form
@@ -56,7 +59,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def scan(places: Iterable[Path]) -> dict[Path, SourceFile]:
-    """Find the files at and under ``places``.
+    """Find the sources at and under ``places``, without reading most of them.
 
     Raises :class:`RecordingMissing` for a missing place.
     """
@@ -70,7 +73,10 @@ def scan(places: Iterable[Path]) -> dict[Path, SourceFile]:
 
 
 def _folder(folder: Path) -> Iterator[SourceFile]:
-    """In the order of names. Folders that cannot be read are passed over, symlinks not followed."""
+    """Yield the sources under ``folder``.
+
+    Unreadable folders are skipped, and links to folders are not followed.
+    """
     waiting = [str(folder)]
     while waiting:
         here = waiting.pop()
@@ -93,7 +99,7 @@ def _is_looked_into(entry: os.DirEntry[str]) -> bool:
 
 
 def _claims_to_be_one(folder: Path) -> bool:
-    """Return True for a manifest of Reenact. Without events, it is a damaged recording."""
+    """Return True for a manifest of Reenact. Without events, the capture is damaged."""
     try:
         with open_regular(folder / MANIFEST) as file:
             return b'"eventLogPath"' in file.read(4_096)
@@ -139,10 +145,10 @@ Reading = dict[str, int]
 
 
 class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts from the manifest of a recording."""
+    """Facts about a recording, from its manifest or header."""
 
     digest: str = ""
-    """Of a finished one: the same digest, the same recording."""
+    """Digest of the manifest of a finished recording."""
     capture: str = ""
     status: str = "unfinished"
     created: int = 0
@@ -150,13 +156,13 @@ class RecordingInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_tape(file: Path) -> bool:
-    """Does it begin like one?"""
+    """Return True if ``file`` begins like a tape."""
     with open_regular(file) as opened:
         return _TAPE_HEADER in opened.read(_HEADER)
 
 
 def finished_info(path: Path) -> RecordingInfo:
-    """Of a finished recording, which is verified. Raises :class:`RecordingError`."""
+    """Return the facts about a finished recording. Raises :class:`RecordingError`."""
     with open_recording(path) as source:
         return _about(source.manifest())
 
@@ -172,8 +178,10 @@ def _about(manifest: Manifest) -> RecordingInfo:
 
 
 def finished_events(path: Path) -> Iterator[tuple[str, Event]]:
-    """All events of a finished recording, which is verified first. Raises
-    :class:`RecordingError`."""
+    """Yield all events of a finished recording, with an empty log name.
+
+    Raises :class:`RecordingError`.
+    """
     with open_recording(path) as source:
         while (event := source.next()) is not None:
             yield "", event
@@ -182,8 +190,8 @@ def finished_events(path: Path) -> Iterator[tuple[str, Event]]:
 def unfinished_events(path: Path, read: Reading) -> Iterator[tuple[str, Event]]:
     """Yield the events written to an unfinished recording since ``read``, and update ``read``.
 
-    Each event comes with the name of its segment. An unreadable line ends its log, because it may
-    be incomplete. Closing the recording reports it otherwise.
+    Each event comes with the name of its segment. An unreadable line ends its log without an error,
+    because it may be incomplete.
     """
     for name, lines in _logs(path):
         with closing(lines):
@@ -191,7 +199,7 @@ def unfinished_events(path: Path, read: Reading) -> Iterator[tuple[str, Event]]:
             try:
                 while (envelope := lines.envelope(seq + 1)) is not None:
                     event = lines.event(envelope)
-                    event.data  # noqa: B018 - read it now: what cannot be read ends the log
+                    event.data  # noqa: B018 - decode it now, because invalid data ends the log
                     seq += 1
                     read[name] = seq
                     yield name, event
@@ -212,7 +220,10 @@ def _logs(path: Path) -> Iterator[tuple[str, LogReader]]:
 
 
 def unfinished_info(path: Path) -> RecordingInfo:
-    """Of an unfinished recording. Raises :class:`RecordingError`, :class:`OSError`."""
+    """Return the facts about an unfinished recording.
+
+    Raises :class:`RecordingError` and :class:`OSError`.
+    """
     if path.is_dir():
         opened = read_open(path)
         if opened is None:
@@ -232,9 +243,10 @@ class ReplayReport(msgspec.Struct, frozen=True):
 
 
 def read_report(path: Path, written: int) -> ReplayReport | None:
-    """A report of ``run --report``, or a single divergence; None for JSON of other kinds.
+    """Read a report of ``run --report``, or a single divergence; return None for other JSON.
 
-    ``written`` is when, in milliseconds. Raises :class:`RecordingDamaged` for what is no JSON.
+    ``written`` is the time of the report in milliseconds. Raises :class:`RecordingDamaged` for a
+    file that is not JSON.
     """
     try:
         found = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Bringing the index up to date: what is new, changed, grown or gone since it was last looked at."""
+"""Updater of the index: adds new, changed and extended sources, and removes deleted ones."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 _LONG = 5.0
-"""Seconds between two words about how far it has come."""
+"""Seconds between two progress messages."""
 _BATCH = 2_000
-"""Events after which what was done is written."""
+"""Number of events after which a transaction is committed."""
 
 
 class Updater:
-    """Updater that synchronizes an index with the files found."""
+    """Updater that synchronizes an index with the sources found."""
 
     def __init__(self, database: sqlite3.Connection, root: Path, *, words: bool, say: Say) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class Updater:
         self.progress = Progress()
 
     def empty(self) -> None:
-        """Forget everything."""
+        """Delete all content of the index."""
         with _transaction(self._database):
             for table in ("recordings", "calls", "places", "texts"):
                 self._database.execute(f"DELETE FROM {table}")
@@ -65,9 +65,9 @@ class Updater:
         self._known.clear()
 
     def update(self, found: dict[bytes, SourceFile], places: Iterable[bytes]) -> Progress:
-        """Update the index in batches of a few recordings.
+        """Update the index in batches. Completed batches are kept after an interruption.
 
-        Completed batches are kept after an interruption.
+        ``places`` are the paths under which missing sources count as deleted.
         """
         lost = removed(self._known, found, places)
         with _transaction(self._database):
@@ -154,7 +154,7 @@ class Updater:
         writer.finish()
 
     def _unreadable(self, key: bytes, found: SourceFile, error: RecordingError) -> None:
-        """Store an error, which every search reports until the file changes."""
+        """Store the error of a source, which every search reports until the file changes."""
         known = self._database.execute(
             "SELECT id, form, stamp, digest, read FROM recordings WHERE path = ?", (key,)
         ).fetchone()
@@ -174,7 +174,7 @@ class Updater:
         form: str = "",
         about: bytes | None = None,
     ) -> int:
-        """A new row without calls, in the place of the one that is known."""
+        """Insert a row without calls, which replaces the known one, and return its id."""
         if known is not None:
             self._forget(known)
         row = self._database.execute(
@@ -193,7 +193,7 @@ class Updater:
 
 
 def _has_grown(before: str, now: str) -> bool:
-    """Are the files the same ones, and none of them shorter? Others may have come."""
+    """Return True if the files are the same and none is shorter. There can be additional files."""
     old, new = before.split(), now.split()
     if len(new) < len(old) or "-" in (*old, *new):
         return False
@@ -202,7 +202,7 @@ def _has_grown(before: str, now: str) -> bool:
 
 
 class _transaction:
-    """All of it, or nothing."""
+    """Transaction that is rolled back after an exception."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -218,7 +218,8 @@ class _transaction:
 
 
 class IndexedFile(msgspec.Struct, frozen=True):
-    """A row: how the recording looked, and how far it was read (by log, as JSON)."""
+    """Row of a source: its form, stamp and digest, and the number of events read per log (as
+    JSON)."""
 
     id: int
     form: str
@@ -228,20 +229,20 @@ class IndexedFile(msgspec.Struct, frozen=True):
 
 
 def key_of(path: Path, root: Path) -> bytes:
-    """Return the key of a recording relative to ``root``, so that the project can be moved."""
+    """Return the key of a source, relative to ``root`` so that the project can be moved."""
     text = os.path.abspath(path)
     base = os.path.join(os.path.abspath(root), "")
     return os.fsencode(text.removeprefix(base))
 
 
 def read_known(database: sqlite3.Connection) -> dict[bytes, IndexedFile]:
-    """All of them, by their keys."""
+    """Return the indexed sources by key."""
     rows = database.execute("SELECT path, id, form, stamp, digest, read FROM recordings")
     return {path: IndexedFile(*rest) for path, *rest in rows}
 
 
 def differing(known: dict[bytes, IndexedFile], found: dict[bytes, SourceFile]) -> list[bytes]:
-    """Of what was found, what is new, has changed or has grown."""
+    """Return the keys of sources that are new or have changed."""
     return [key for key, one in found.items() if _differs(known.get(key), one)]
 
 
@@ -252,7 +253,7 @@ def _differs(known: IndexedFile | None, found: SourceFile) -> bool:
 def removed(
     known: dict[bytes, IndexedFile], found: Iterable[bytes], places: Iterable[bytes]
 ) -> list[bytes]:
-    """Of what is known at and under ``places``, what is not there any more."""
+    """Return the keys of indexed sources at and under ``places`` that were not found."""
     here = tuple(places)
     left = known.keys() - set(found)
     return sorted(key for key in left if any(_is_under(key, place) for place in here))
@@ -263,9 +264,9 @@ def _is_under(key: bytes, place: bytes) -> bool:
 
 
 class Progress(msgspec.Struct):
-    """Numbers that grow meanwhile."""
+    """Counts of an update."""
 
     read: int = 0
-    """Recordings and reports that were looked into."""
+    """Number of sources read."""
     events: int = 0
     removed: int = 0
