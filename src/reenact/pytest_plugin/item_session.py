@@ -110,7 +110,7 @@ class ItemSession:
                 raise self._in_full(complaint) from None
         self._put_back()
         if self.was_skipped:
-            del self.notes[said:]  # the user knows that nothing was recorded
+            del self.notes[said:]  # notes about a missing recording would only repeat the skip
 
     def _in_full(self, complaint: DivergenceError) -> DivergenceError:
         """Return an error with all details if one unused call is the only divergence."""

@@ -138,7 +138,7 @@ def _places(item: pytest.Item, markers: list[pytest.Mark], config: dict[str, Any
 
 
 def _name(item: pytest.Item) -> str:
-    """Return the cassette name from the project's fixtures, also from those of pytest-vcr."""
+    """Return the cassette name from a fixture of the project, also one of pytest-vcr."""
     request: Any = item._request  # type: ignore[attr-defined]  # of a function
     for name in ("vcr_cassette_path", "vcr_cassette_name"):
         if request._fixturemanager.getfixturedefs(name, item):

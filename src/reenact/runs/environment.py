@@ -164,7 +164,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     seed: int | None = None
     """Seed of random values that are derived and not recorded.
 
-    Such values are those that libraries request while they are imported.
+    Libraries request such values while they are imported.
     """
     text: dict[str, str] | None = None
     zone: Zone | None = None

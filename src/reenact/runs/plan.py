@@ -58,8 +58,7 @@ _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
 _PLACES = ("path", "root", "into")
 """Fields that contain paths.
 
-They are encoded as bytes, because the processes use the recorded locale and not that of the
-command.
+They are encoded as bytes, because the processes use the recorded locale instead of the command's.
 """
 
 

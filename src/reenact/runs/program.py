@@ -331,9 +331,9 @@ def joining_patch(begin: Callable[[str | None, str | None], None]) -> DeferredPa
 
 
 def print_location(trace: TracebackType | None) -> None:
-    """Print the traceback of a divergence without the frames of libraries.
+    """Print the traceback of a divergence.
 
-    If there are no other frames, all are printed.
+    Frames of libraries are omitted, unless they are the only ones.
     """
     import traceback
 

@@ -52,7 +52,7 @@ class UnusedCalls(msgspec.Struct, frozen=True):
 
 
 def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
-    """Count the recorded calls that the processes used, and find those that none of them used."""
+    """Count the recorded calls that the processes used, and find the unused ones."""
     parts = open_resources(settings)
     try:
         script = make_script(settings, parts, None)

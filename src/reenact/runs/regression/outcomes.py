@@ -72,7 +72,7 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     known: bool = False
     """True if the baseline contains this failure."""
     away: bool = False
-    """True if the recording could not be downloaded for a reason other than its content."""
+    """True if the download failed for a reason outside the recording."""
 
     def __post_init__(self) -> None:
         self.cause, self.detail = _text(self.cause), _text(self.detail)
@@ -202,8 +202,11 @@ def groups(outcomes: Iterable[Outcome]) -> list[Group]:
 
 
 _IN_FULL = 5
-"""Number of outcomes per cause that keep their details, so that ten thousand failures fit into
-memory. They are the first by name, whatever the order of arrival."""
+"""Number of outcomes per cause that keep their details.
+
+The limit lets ten thousand failures fit into memory. The first outcomes by name keep their details,
+independent of the order of arrival.
+"""
 
 
 class Tally:

@@ -116,7 +116,7 @@ class FetchingPerformer:
     def _fetch(self, library: RemoteStore, remote: RemoteRecording, folder: Path) -> None:
         """Download with retries.
 
-        After the last retry of a download has failed, there are no retries until a download
+        After the last retry of a download has failed, later downloads are only tried once until one
         succeeds.
         """
         for seconds in (*(() if self._away else self._pauses), None):
