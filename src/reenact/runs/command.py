@@ -28,7 +28,7 @@ __all__ = [
 Kind = Literal["python", "launcher", "other"]
 
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*(?:w|d|t)?(?:\.exe)?")
-_DEAF = {
+_UNSUPPORTED = {
     "I": "ignores the environment and the user's folders",
     "E": "ignores the environment",
     "S": "does not load site",
@@ -63,17 +63,17 @@ def _is_python(word: str) -> bool:
 
 
 def _found(word: str) -> Path:
-    place = shutil.which(word)
-    if place is None:
+    path = shutil.which(word)
+    if path is None:
         raise UsageError(
             f"there is no program {word!r}", hint="check the name and PATH: reenact run -- CMD …"
         )
-    return Path(place)
+    return Path(path)
 
 
-def _first_line(place: Path) -> list[str]:
+def _first_line(path: Path) -> list[str]:
     """Return the words of a script's ``#!`` line; empty for other files."""
-    with open(place, "rb") as file:
+    with open(path, "rb") as file:
         first = file.readline(512)
         if first.rstrip() == b"#!/bin/sh":
             # pip uses this form for interpreter paths that are long or contain spaces. The next
@@ -109,9 +109,9 @@ def check_command(argv: Sequence[str], *, replays: bool, isolated: bool) -> None
 
 def _check_options(options: Sequence[str]) -> None:
     for letter in _letters(options):
-        if letter in _DEAF:
+        if letter in _UNSUPPORTED:
             raise UsageError(
-                f"python -{letter} {_DEAF[letter]}, so Reenact cannot be in this program",
+                f"python -{letter} {_UNSUPPORTED[letter]}, so Reenact cannot be in this program",
                 hint=f"leave -{letter} out",
             )
 
@@ -229,9 +229,9 @@ def inject_through_env(
     if seen is None:
         return words
     found = seen.set.get(_PYTHONPATH, "" if seen.clears(_PYTHONPATH) else path)
-    ours = [f"{name}={value}" for name, value in inject({_PYTHONPATH: found}).items()]
+    assignments = [f"{name}={value}" for name, value in inject({_PYTHONPATH: found}).items()]
     end = at + 1 + seen.end
-    return [*words[:end], *ours, *words[end:]]
+    return [*words[:end], *assignments, *words[end:]]
 
 
 class _Env:
@@ -249,26 +249,26 @@ class _Env:
     @classmethod
     def read(cls, words: Sequence[str]) -> _Env | None:
         """Parse the arguments of ``env``; return None for an unknown option."""
-        made = cls()
-        waiting = list(words)
-        while waiting and waiting[0].startswith("-"):
-            if not made._take(waiting):
+        parsed = cls()
+        rest = list(words)
+        while rest and rest[0].startswith("-"):
+            if not parsed._take(rest):
                 return None
-        while waiting and "=" in waiting[0][1:]:
-            name, _, value = waiting.pop(0).partition("=")
-            made.set[name] = value
-        made.end = len(words) - len(waiting)
-        return made
+        while rest and "=" in rest[0][1:]:
+            name, _, value = rest.pop(0).partition("=")
+            parsed.set[name] = value
+        parsed.end = len(words) - len(rest)
+        return parsed
 
-    def _take(self, waiting: list[str]) -> bool:
-        word = waiting.pop(0)
+    def _take(self, rest: list[str]) -> bool:
+        word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word in _CLEARS:
             self._all = True
-        elif name in _UNSETS and (equals or waiting):
-            self._unset.add(value if equals else waiting.pop(0))
-        elif name in _WITH_A_WORD and (equals or waiting):
-            del waiting[: 0 if equals else 1]
+        elif name in _UNSETS and (equals or rest):
+            self._unset.add(value if equals else rest.pop(0))
+        elif name in _WITH_A_WORD and (equals or rest):
+            del rest[: 0 if equals else 1]
         elif word.startswith("-u"):
             self._unset.add(word[2:])
         else:
@@ -288,12 +288,12 @@ def _dumped(word: bytes) -> str | bytes:
         return word
 
 
-def decode_argv(said: Any) -> list[str]:
+def decode_argv(value: Any) -> list[str]:
     """Decode a command line encoded by :func:`encode_argv`; return an empty list for any other
     value."""
-    if not isinstance(said, list) or not all(isinstance(word, str | bytes) for word in said):
+    if not isinstance(value, list) or not all(isinstance(word, str | bytes) for word in value):
         return []
-    return [os.fsdecode(word.encode() if isinstance(word, str) else word) for word in said]
+    return [os.fsdecode(word.encode() if isinstance(word, str) else word) for word in value]
 
 
 def printable_argument(word: str) -> str:

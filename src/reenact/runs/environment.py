@@ -78,9 +78,9 @@ def find_zone(environ: Mapping[str, str], link: Path = _LINK, named: Path = _NAM
 
     Without ``TZ`` it is the zone of the machine, or UTC if that cannot be determined.
     """
-    said = environ.get(ZONE)
-    if said is not None:
-        return Zone(said, _rule(_folder(environ) / said.removeprefix(":")) if said else "")
+    value = environ.get(ZONE)
+    if value is not None:
+        return Zone(value, _rule(_folder(environ) / value.removeprefix(":")) if value else "")
     name, rule = _linked(link) or _written(named), _rule(link)
     return Zone(name, rule) if name else Zone(rule or "UTC")
 
@@ -180,9 +180,9 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Seeds are marked as volatile, because every recording has new ones.
         """
         found: Data = msgspec.to_builtins(self)
-        said = {name: value for name, value in found.items() if value is not None}
-        seeds = [f"$.{name}" for name in ("hashSeed", "seed") if name in said]
-        return {**said, "volatile": seeds} if seeds else said
+        fields = {name: value for name, value in found.items() if value is not None}
+        seeds = [f"$.{name}" for name in ("hashSeed", "seed") if name in fields]
+        return {**fields, "volatile": seeds} if seeds else fields
 
     def changes(self, environ: Mapping[str, str]) -> Changes:
         """Return the changes that a replay makes to ``environ``.

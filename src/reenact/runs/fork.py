@@ -52,7 +52,7 @@ from reenact.store.reader import open_recording
 __all__ = ["ForkOptions", "fork"]
 
 _NET = ("network", SCHEDULE)
-_DIVERGED, _NOBODY = 1, 2
+_DIVERGED, _NO_PROCESS = 1, 2
 
 
 class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,30 +103,30 @@ class ForkRun:
         self._path = last_run(root) if str(options.path) == LAST else options.path.absolute()
         with open_recording(self._path) as source:
             self._events = len(source)
-            surroundings = recorded_environment(source)
+            environment = recorded_environment(source)
             self._net = self._path.is_file() and _is_net(source)
         if self._net:
-            surroundings = surroundings.seed_only()
-        self._seed = surroundings.seed
-        self.environ: Changes = surroundings.changes(os.environ)
-        self._place = self._chosen_place()
+            environment = environment.seed_only()
+        self._seed = environment.seed
+        self.environ: Changes = environment.changes(os.environ)
+        self._target = self._target_path()
         self._settings = self._settle(options.at)
         self._parts: SessionResources | None = None
         self._ledger: UsageLedger | None = None
 
-    def _chosen_place(self) -> Path:
-        place = self._options.into
-        if place is None:
-            place = new_capture_path(self._root)
-            place = place.with_name(f"{place.name}.jsonl") if self._net else place
+    def _target_path(self) -> Path:
+        path = self._options.into
+        if path is None:
+            path = new_capture_path(self._root)
+            path = path.with_name(f"{path.name}.jsonl") if self._net else path
         try:
-            if place.exists() and (place.is_file() or any(place.iterdir())):
+            if path.exists() and (path.is_file() or any(path.iterdir())):
                 raise RecordingExists(
-                    f"{place} is there already", hint="choose another place: --into DIR"
+                    f"{path} is there already", hint="choose another place: --into DIR"
                 )
         except OSError as error:
-            raise unwritable(place, error) from None
-        return place.absolute()
+            raise unwritable(path, error) from None
+        return path.absolute()
 
     @property
     def _folder(self) -> Path:
@@ -134,8 +134,8 @@ class ForkRun:
 
         If the fork is a tape, it is created from it at the end.
         """
-        is_tape = self._place.suffix == ".jsonl"
-        return self._place.with_name(f"{self._place.name}.capture") if is_tape else self._place
+        is_tape = self._target.suffix == ".jsonl"
+        return self._target.with_name(f"{self._target.name}.capture") if is_tape else self._target
 
     def _settle(self, at: At) -> Settings:
         options = self._options
@@ -201,52 +201,52 @@ class ForkRun:
 
     def conclude(self, folder: Path, code: int) -> int:
         """Close the recording, print a summary, and return the exit code."""
-        told = read_process_reports(folder)
-        failed = self._failure(told, code)
+        reports = read_process_reports(folder)
+        failed = self._failure(reports, code)
         if failed is not None:
             self.give_up()
             return failed
-        left = self._left_before()
+        left = self._print_unused()
         code = _DIVERGED if left else code
         try:
-            self._close(told, code)
+            self._close(reports, code)
         except ReenactError as error:
             print_error(error.message, error.hint)
             return code or error.exit_code
-        summary = self._summary(told, code)
+        summary = self._summary(reports, code)
         if not self._options.quiet:
-            self._say_arguments()
+            self._print_argument_note()
             print_message(f"reenact: {summary.line()}")
         write_report(self._options.report, summary)
         return code
 
-    def _failure(self, told: Sequence[ProcessReport], code: int) -> int | None:
+    def _failure(self, reports: Sequence[ProcessReport], code: int) -> int | None:
         """Print why the run was not forked and return the exit code; None if it was forked."""
-        if not told:
+        if not reports:
             print_error(
                 "no Python process took part, so nothing was re-enacted and nothing forked",
                 "name the Python program itself",
             )
-            return _NOBODY
-        unreadable = print_problem(told)
+            return _NO_PROCESS
+        unreadable = print_problem(reports)
         if unreadable is not None:
             return unreadable
-        text = next((text for one in told for text in one.texts), None)
+        text = next((text for one in reports for text in one.texts), None)
         assert self._ledger is not None
         if text is not None:
             print_message(text)
         elif not self._ledger.is_reached():
-            self._say_not_reached(code)
+            self._print_not_reached(code)
         else:
             return None
-        self._say_arguments()
-        summary = Summary(mode="fork", recording=self._place, exit_code=_DIVERGED)
-        summary.add(told)
+        self._print_argument_note()
+        summary = Summary(mode="fork", recording=self._target, exit_code=_DIVERGED)
+        summary.add(reports)
         summary.status = "diverged"
         write_report(self._options.report, summary)
         return _DIVERGED
 
-    def _say_not_reached(self, code: int) -> None:
+    def _print_not_reached(self, code: int) -> None:
         assert self._parts is not None
         assert self._parts.fork_plan is not None
         print_error(
@@ -255,7 +255,7 @@ class ForkRun:
             "is it the recorded program? `reenact run --replay` says where they differ",
         )
 
-    def _left_before(self) -> bool:
+    def _print_unused(self) -> bool:
         """Print the recorded calls before the fork point that the program did not make.
 
         Returns True if there are any.
@@ -270,17 +270,17 @@ class ForkRun:
             print_message(f"… and {len(left) - 1:,} more recorded calls that were not made")
         return bool(left)
 
-    def _say_arguments(self) -> None:
+    def _print_argument_note(self) -> None:
         settings = msgspec.structs.replace(self._settings, fork=None, into=None)
         found = None if self._net else compare_arguments(settings, self._options.command)
         if found is not None:
             print_message(f"reenact: note: {found.line()}")
 
-    def _close(self, told: Sequence[ProcessReport], code: int) -> None:
+    def _close(self, reports: Sequence[ProcessReport], code: int) -> None:
         parts = self._parts
         assert parts is not None
         assert parts.sink is not None
-        if any(one.approximate for one in told):
+        if any(one.approximate for one in reports):
             parts.sink.flag(Flag.APPROXIMATE)
         said: Data = {"status": "ok" if code == 0 else "error", "exitCode": code}
         if not self._net:
@@ -289,19 +289,19 @@ class ForkRun:
             )
         parts.sink.finalize("ok")
         parts.close()
-        if self._folder != self._place:
+        if self._folder != self._target:
             self._to_tape(parts)
 
     def _to_tape(self, parts: SessionResources) -> None:
         from reenact.store.rewrite import to_tape
 
-        to_tape(self._folder, self._place, parts.clock, replace=False)
+        to_tape(self._folder, self._target, parts.clock, replace=False)
         shutil.rmtree(self._folder)
 
-    def _summary(self, told: Sequence[ProcessReport], code: int) -> Summary:
-        summary = Summary(mode="fork", recording=self._place, exit_code=code)
-        summary.add(told)
-        with closing(open_recording(self._place)) as source:
+    def _summary(self, reports: Sequence[ProcessReport], code: int) -> Summary:
+        summary = Summary(mode="fork", recording=self._target, exit_code=code)
+        summary.add(reports)
+        with closing(open_recording(self._target)) as source:
             script = RecordedCalls(source)
             entries = script.keep_all()
             script.read_all()

@@ -26,17 +26,19 @@ def load_lazily(*libraries: str) -> None:
 
     Call it in a process in which no other code runs yet.
     """
-    placed = [_StandIn(name, known) for name, known in _INSTEAD.items() if name not in sys.modules]
-    sys.modules.update((one.__name__, one) for one in placed)
+    placeholders = [
+        _Placeholder(name, known) for name, known in _INSTEAD.items() if name not in sys.modules
+    ]
+    sys.modules.update((one.__name__, one) for one in placeholders)
     try:
         for name in libraries:
             import_module(name)
     finally:
-        for one in placed:
+        for one in placeholders:
             one.leave()
 
 
-class _StandIn(ModuleType):
+class _Placeholder(ModuleType):
     """Placeholder for the module ``name``. ``known`` has the attributes that need no loading."""
 
     def __init__(self, name: str, known: dict[str, Any]) -> None:

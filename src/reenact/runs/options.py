@@ -44,13 +44,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.command:
             raise UsageError("there is no program to run", hint="reenact run [OPTIONS] -- CMD …")
-        for flag, said in self._only_recording().items():
-            if said and self.job != "record":
+        for flag, value in self._only_recording().items():
+            if value and self.job != "record":
                 raise UsageError(
                     f"{flag} goes with recording", hint="--capture DIR or --record-net-to TAPE"
                 )
-        for flag, said in self._never_live().items():
-            if said and self.job == "live":
+        for flag, value in self._never_live().items():
+            if value and self.job == "live":
                 raise UsageError(
                     f"--live neither records nor replays: {flag} has no meaning with it",
                     hint="leave one of them out",
@@ -89,7 +89,7 @@ def last_run(root: Path) -> Path:
     Raises :class:`RecordingMissing` if there is none.
     """
     folder = runs_folder(root)
-    found = sorted(place for place in folder.glob("*") if place.is_dir()) if folder.is_dir() else []
+    found = sorted(path for path in folder.glob("*") if path.is_dir()) if folder.is_dir() else []
     if not found:
         raise RecordingMissing(
             f"there is no run in {folder}", hint="make one: reenact run -- CMD …"

@@ -55,7 +55,7 @@ MODULES = "modules"
 Match = Literal["lane", "transcript", "lookup"]
 
 _PLAN, _CLAIMS, _REPORTS = "plan.json", "claims", "reports"
-_PLACES = ("path", "root", "into")
+_PATHS = ("path", "root", "into")
 """Fields that contain paths.
 
 They are encoded as bytes, because the processes use the recorded locale instead of the command's.
@@ -114,11 +114,11 @@ def write_plan(folder: Path, plan: Plan) -> None:
     """Write the plan and create the folders for claims and reports."""
     for name in (_CLAIMS, _REPORTS):
         (folder / name).mkdir()
-    said = msgspec.to_builtins(plan)
-    for name in _PLACES:
-        if said[name] is not None:
-            said[name] = os.fsencode(said[name]).hex()
-    (folder / _PLAN).write_bytes(msgspec.json.encode(said))
+    fields = msgspec.to_builtins(plan)
+    for name in _PATHS:
+        if fields[name] is not None:
+            fields[name] = os.fsencode(fields[name]).hex()
+    (folder / _PLAN).write_bytes(msgspec.json.encode(fields))
 
 
 def read_plan(folder: Path) -> Plan:
@@ -128,11 +128,11 @@ def read_plan(folder: Path) -> Plan:
     plan.
     """
     try:
-        said = msgspec.json.decode((folder / _PLAN).read_bytes())
-        for name in _PLACES:
-            if said[name] is not None:
-                said[name] = os.fsdecode(bytes.fromhex(said[name]))
-        return msgspec.convert(said, Plan)
+        fields = msgspec.json.decode((folder / _PLAN).read_bytes())
+        for name in _PATHS:
+            if fields[name] is not None:
+                fields[name] = os.fsdecode(bytes.fromhex(fields[name]))
+        return msgspec.convert(fields, Plan)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise UsageError(
             f"{RUN} is set, and {folder} holds no plan of a run: {error}",
@@ -168,18 +168,18 @@ def _names(wish: str | None) -> Iterator[str]:
         yield str(number) if wish is None else f"{wish}.0.{number}"
 
 
-def write_process_report(folder: Path, told: ProcessReport) -> None:
+def write_process_report(folder: Path, report: ProcessReport) -> None:
     """Write the report of this process and replace an earlier one. Thread-safe."""
-    place = folder / _REPORTS / f"{told.lane}-{told.pid}.json"
-    beside = place.with_name(f"{place.name}.{get_ident()}.new")
-    beside.write_bytes(msgspec.json.encode(told))
-    beside.replace(place)
+    path = folder / _REPORTS / f"{report.lane}-{report.pid}.json"
+    temporary = path.with_name(f"{path.name}.{get_ident()}.new")
+    temporary.write_bytes(msgspec.json.encode(report))
+    temporary.replace(path)
 
 
 def read_process_reports(folder: Path) -> list[ProcessReport]:
     """Return the reports of all processes, sorted by lane. Unreadable reports are skipped."""
     found: list[ProcessReport] = []
-    for place in sorted((folder / _REPORTS).glob("*.json")):
+    for path in sorted((folder / _REPORTS).glob("*.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):
-            found.append(msgspec.json.decode(place.read_bytes(), type=ProcessReport))
-    return sorted(found, key=lambda told: told.lane)
+            found.append(msgspec.json.decode(path.read_bytes(), type=ProcessReport))
+    return sorted(found, key=lambda report: report.lane)

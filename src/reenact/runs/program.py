@@ -99,28 +99,28 @@ class _Program:
         self._lane = lane
         self._error: BaseException | None = None
         self._problem: ReenactError | None = None
-        settings = _settings(folder, plan, lane, pool, self._told)
+        settings = _settings(folder, plan, lane, pool, self._report_error)
         self._session = Session(settings, _joined(plan, settings))
 
     def begin(self) -> None:
         if self._plan.verbose:
-            _say_what_is_covered()
+            _print_coverage()
         self._session.__enter__()
         if self._session.writes:
             self._session.redacts(b"")  # prepare redaction now, and not inside a call
-        exiting = Patch(os, "_exit", self._telling)
+        exiting = Patch(os, "_exit", self._reporting_exit)
         PatchSet(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)
-        sys.excepthook = self._watching(sys.excepthook)
-        self._tell(ended=False)
+        sys.excepthook = self._watching_hook(sys.excepthook)
+        self._write_report(ended=False)
 
-    def _told(self, error: BaseException) -> None:
+    def _report_error(self, error: BaseException) -> None:
         """Report an error immediately, because the program may hide it or end."""
         if isinstance(error, RecordingError):
             self._problem = self._problem or error
-        self._tell(ended=False)
+        self._write_report(ended=False)
 
-    def _telling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _reporting_exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap ``os._exit``, because exit handlers do not run there.
 
         Also applies to forked children.
@@ -131,12 +131,12 @@ class _Program:
                 self._end()  # no other process closes the recording
             elif self._session.is_active:
                 self._session.break_off()
-                self._tell(ended=True)
+                self._write_report(ended=True)
             original(*args, **kwargs)
 
         return _exit
 
-    def _watching(self, before: Callable[..., Any]) -> Callable[..., Any]:
+    def _watching_hook(self, before: Callable[..., Any]) -> Callable[..., Any]:
         def excepthook(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
@@ -154,9 +154,9 @@ class _Program:
             self._session.__exit__(None if error is None else type(error), error, None)
         except DivergenceError:
             pass  # the report contains it
-        self._tell(ended=True)
+        self._write_report(ended=True)
 
-    def _tell(self, *, ended: bool) -> None:
+    def _write_report(self, *, ended: bool) -> None:
         try:
             # One thread at a time, because the last report is the most complete one.
             with self._session.lock:
@@ -205,7 +205,7 @@ def _alter(data: Data, path: JsonPath, value: Any) -> Data:
     return alter_answer(data, path, value)
 
 
-def _say_what_is_covered() -> None:
+def _print_coverage() -> None:
     rest = ", ".join(stack.name for stack in uncovered()) or "none of the known ones"
     for line in (f"covered: {', '.join(covered())}", f"installed and not covered: {rest}"):
         sys.stderr.write(f"reenact: {line}\n")
@@ -218,12 +218,12 @@ def _settings(
     pool: str | None,
     told: Callable[[BaseException], None],
 ) -> Settings:
-    place = {"tape" if plan.tape else "capture": plan.path}
+    location = {"tape" if plan.tape else "capture": plan.path}
     mode: SessionMode = plan.mode
     guest = not plan.owner
     return resolve_settings(
-        capture=place.get("capture"),
-        tape=place.get("tape"),
+        capture=location.get("capture"),
+        tape=location.get("tape"),
         mode=mode,
         policy=plan.policy,
         strict=plan.strict,
@@ -338,7 +338,7 @@ def print_location(trace: TracebackType | None) -> None:
     import traceback
 
     whole = traceback.extract_tb(trace)
-    frames = [one for one in whole if not _is_librarys(one.filename)] or whole
+    frames = [one for one in whole if not _is_library(one.filename)] or whole
     shown = [(_short(one.filename), one.lineno or 0, one.name, one.line) for one in frames]
     sys.stderr.write("Traceback (most recent call last):\n")
     sys.stderr.writelines(traceback.format_list(shown))
@@ -350,9 +350,9 @@ def _short(file: str) -> str:
     return file.removeprefix(os.path.join(os.getcwd(), ""))
 
 
-def _is_librarys(file: str) -> bool:
-    places = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
-    return file.startswith((*places, "<frozen")) or "site-packages" in file
+def _is_library(file: str) -> bool:
+    folders = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(os.__file__))
+    return file.startswith((*folders, "<frozen")) or "site-packages" in file
 
 
 def list_modules_at_exit(folder: Path) -> None:
@@ -360,10 +360,10 @@ def list_modules_at_exit(folder: Path) -> None:
     atexit.register(_write, folder / MODULES / f"{os.getpid()}.json")
 
 
-def _write(place: Path) -> None:
+def _write(target: Path) -> None:
     found: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] != "reenact":
             file = getattr(module, "__file__", None)
             found[name] = file if isinstance(file, str) else None
-    place.write_bytes(msgspec.json.encode(found))
+    target.write_bytes(msgspec.json.encode(found))

@@ -56,22 +56,22 @@ class RecordRun:
         check_report_path(options.report)
         self._options = options
         self._root = root
-        self._place = (options.path or new_capture_path(root)).absolute()
+        self._path = (options.path or new_capture_path(root)).absolute()
         adds = options.mode in ADDING_MODES or options.append
-        self._owned = adds and _is_recorded(self._place)
+        self._owned = adds and _is_recorded(self._path)
         # Appending to a missing recording creates a new one.
         self._mode: SessionMode = "record" if adds and not self._owned else options.mode or "record"
         self._replaces = options.overwrite or self._mode == "rewrite"
         self._parts: SessionResources | None = None
         self._stage: Path | None = None
         """Copy to update. It replaces the recording only if the program succeeds."""
-        self._surroundings = current_environment(os.environ)
+        self._environment = current_environment(os.environ)
         if options.net:
-            self._surroundings = self._surroundings.seed_only()
-        self.environ: Changes = {HASH_SEED: self._surroundings.hash_seed}
+            self._environment = self._environment.seed_only()
+        self.environ: Changes = {HASH_SEED: self._environment.hash_seed}
         if self._owned:
-            self._surroundings = _read_surroundings(self._place)
-            self.environ |= self._surroundings.changes(os.environ)
+            self._environment = _read_environment(self._path)
+            self.environ |= self._environment.changes(os.environ)
 
     def plan(self) -> Plan:
         """Start the recording and return the plan for the processes.
@@ -83,16 +83,16 @@ class RecordRun:
             if self._mode == "update":
                 from reenact.store.rewrite import stage
 
-                self._stage = stage(self._place)
-            return self._plan(settings, self._stage or self._place, tape=self._options.net)
-        if self._options.net and not self._replaces and self._place.exists():
-            raise RecordingExists(f"{self._place} already holds a recording", hint=_WAYS_OUT)
+                self._stage = stage(self._path)
+            return self._plan(settings, self._stage or self._path, tape=self._options.net)
+        if self._options.net and not self._replaces and self._path.exists():
+            raise RecordingExists(f"{self._path} already holds a recording", hint=_WAYS_OUT)
         try:
             self._parts = open_resources(settings)
         except RecordingExists as error:
             raise RecordingExists(error.message, hint=_WAYS_OUT) from None
-        said: Data = {"argv": encode_argv(self._options.command)}
-        self._note("run_start", said | self._surroundings.data())
+        data: Data = {"argv": encode_argv(self._options.command)}
+        self._note("run_start", data | self._environment.data())
         return self._plan(settings, self._sink.folder, tape=False)
 
     def begin(self, folder: Path) -> None:
@@ -112,8 +112,8 @@ class RecordRun:
         tape = options.net and self._owned
         captures = not options.net or self._owned
         return resolve_settings(
-            capture=None if tape else self._place if captures else _beside(self._place),
-            tape=self._place if tape else None,
+            capture=None if tape else self._path if captures else _capture_of(self._path),
+            tape=self._path if tape else None,
             mode=self._mode if captures else "record",
             policy=options.policy,
             strict=options.strict,
@@ -140,7 +140,7 @@ class RecordRun:
             seal=not options.net,
             boundaries=options.boundaries,
             verbose=options.verbose,
-            seed=self._surroundings.seed,
+            seed=self._environment.seed,
         )
 
     @property
@@ -162,39 +162,39 @@ class RecordRun:
 
     def conclude(self, folder: Path, code: int) -> int:
         """Close the recording, print a summary, and return the exit code."""
-        told = read_process_reports(folder)
-        if not told:
+        reports = read_process_reports(folder)
+        if not reports:
             print_message(
                 "reenact: warning: no Python process took part in this run, so nothing was recorded"
             )
         try:
-            kept = self._close(told, code)
+            kept = self._close(reports, code)
         except ReenactError as error:
             print_error(error.message, error.hint)
             return code or error.exit_code
-        summary = self._summary(told, code, kept=kept)
+        summary = self._summary(reports, code, kept=kept)
         if not self._options.quiet:
             print_message(f"reenact: {summary.line()}")
         write_report(self._options.report, summary)
         return code
 
-    def _close(self, told: list[ProcessReport], code: int) -> bool:
+    def _close(self, reports: list[ProcessReport], code: int) -> bool:
         """Close the recording and return False if it was discarded."""
         if self._owned:
-            killed = bool(told) and not any(one.ended for one in told)
+            killed = bool(reports) and not any(one.ended for one in reports)
             if killed:
                 print_message(
-                    f"reenact: warning: {self._place} stays as it was: the program was killed"
+                    f"reenact: warning: {self._path} stays as it was: the program was killed"
                 )
             if self._stage is not None:
                 self._take(self._stage, code, killed=killed)
             return True
-        if any(one.approximate for one in told):
+        if any(one.approximate for one in reports):
             self._sink.flag(Flag.APPROXIMATE)
         if self._mode == "rewrite" and code != 0:
             self._sink.discard()
             print_message(
-                f"reenact: warning: {self._place} stays as it was, because the program failed"
+                f"reenact: warning: {self._path} stays as it was, because the program failed"
             )
             return False
         status = "ok" if code == 0 else "error"
@@ -209,27 +209,27 @@ class RecordRun:
         from reenact.store.rewrite import drop_stage, take_stage
 
         if code == 0 and not killed:
-            take_stage(copy, self._place)
+            take_stage(copy, self._path)
             return
         drop_stage(copy)
         if not killed:
             print_message(
-                f"reenact: warning: {self._place} stays as it was, because the program failed"
+                f"reenact: warning: {self._path} stays as it was, because the program failed"
             )
 
     def _to_tape(self) -> None:
         from reenact.store.rewrite import to_tape
 
         assert self._parts is not None
-        beside = _beside(self._place)
-        to_tape(beside, self._place, self._parts.clock, replace=self._replaces)
-        shutil.rmtree(beside)
+        capture = _capture_of(self._path)
+        to_tape(capture, self._path, self._parts.clock, replace=self._replaces)
+        shutil.rmtree(capture)
 
-    def _summary(self, told: list[ProcessReport], code: int, *, kept: bool) -> Summary:
-        summary = Summary(mode=self._mode, recording=self._place, exit_code=code)
-        summary.add(told)
-        if kept and self._place.exists():
-            with open_recording(self._place) as source:
+    def _summary(self, reports: list[ProcessReport], code: int, *, kept: bool) -> Summary:
+        summary = Summary(mode=self._mode, recording=self._path, exit_code=code)
+        summary.add(reports)
+        if kept and self._path.exists():
+            with open_recording(self._path) as source:
                 script = RecordedCalls(source)
                 entries = script.keep_all()
                 script.read_all()
@@ -238,21 +238,21 @@ class RecordRun:
         return summary
 
 
-def _beside(tape: Path) -> Path:
+def _capture_of(tape: Path) -> Path:
     """Return the path of the capture from which ``tape`` is created."""
     return tape.with_name(f"{tape.name}.capture")
 
 
-def _is_recorded(place: Path) -> bool:
+def _is_recorded(path: Path) -> bool:
     """Return True if there is a recording to add to, including an unfinished one."""
     try:
-        if place.is_dir():
-            return any(place.iterdir())
-        return place.exists() or part_path(place).exists()
+        if path.is_dir():
+            return any(path.iterdir())
+        return path.exists() or part_path(path).exists()
     except OSError as error:
-        raise unwritable(place, error) from None
+        raise unwritable(path, error) from None
 
 
-def _read_surroundings(place: Path) -> Environment:
-    with open_recording(place) as source:
+def _read_environment(path: Path) -> Environment:
+    with open_recording(path) as source:
         return recorded_environment(source)

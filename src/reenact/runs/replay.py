@@ -42,7 +42,7 @@ __all__ = [
     "is_boruna",
 ]
 
-_DIVERGED, _NOBODY = 1, 2
+_DIVERGED, _NO_PROCESS = 1, 2
 
 
 class ReplayRun:
@@ -137,22 +137,22 @@ class ReplayRun:
             self.give_up()
 
     def _conclude(self, folder: Path, code: int) -> int:
-        told = read_process_reports(folder)
-        if not told and not self._options.isolate:
+        reports = read_process_reports(folder)
+        if not reports and not self._options.isolate:
             print_error(
                 "no Python process took part in this replay, so whatever the program did was live",
                 "name the Python program itself, or add --isolate, which covers any program",
             )
-            return _NOBODY
-        unreadable = print_problem(told)
+            return _NO_PROCESS
+        unreadable = print_problem(reports)
         if unreadable is not None:
             return unreadable
         assert self._ledger is not None
         left = find_unused_calls(self._settings, self._ledger)
-        diverged = self._say_differences(told, left)
+        diverged = self._print_differences(reports, left)
         code = _DIVERGED if diverged else code
-        summary = self._summary(told, left, code)
-        summary.arguments = self._other_arguments(told=diverged or not self._options.quiet)
+        summary = self._summary(reports, left, code)
+        summary.arguments = self._other_arguments(print_note=diverged or not self._options.quiet)
         kept = self._keep(summary)
         if kept and (diverged or not self._options.quiet):
             print_message("reenact: why, and what would settle it: reenact explain last")
@@ -174,20 +174,20 @@ class ReplayRun:
         delete_last_report(self._root, self._path)
         return False
 
-    def _other_arguments(self, *, told: bool) -> dict[str, list[str]] | None:
-        """Compare the arguments with the recorded ones and print a note if ``told``."""
+    def _other_arguments(self, *, print_note: bool) -> dict[str, list[str]] | None:
+        """Compare the arguments with the recorded ones and print a note if ``print_note``."""
         found = compare_arguments(self._settings, self._options.command)
         if found is None or self._options.net:
             return None
-        if told:
+        if print_note:
             print_message(f"reenact: note: {found.line()}")
         return found.to_json()
 
-    def _say_differences(self, told: list[ProcessReport], left: UnusedCalls) -> bool:
+    def _print_differences(self, reports: list[ProcessReport], left: UnusedCalls) -> bool:
         """Print the differences and return True if the run counts as diverged."""
-        texts = list(dict.fromkeys(text for one in told for text in one.texts))
+        texts = list(dict.fromkeys(text for one in reports for text in one.texts))
         if texts and self._settings.strict:
-            self._say_first(texts)
+            self._print_first(texts)
             return True
         for text in texts:
             print_message(text)
@@ -203,7 +203,7 @@ class ReplayRun:
             print_message(f"… and {more:,} more recorded calls that were not made")
         return unused == "error"
 
-    def _say_first(self, texts: list[str]) -> None:
+    def _print_first(self, texts: list[str]) -> None:
         """Print the first divergence and the number of others.
 
         Parallel processes often diverge together, so one is enough.
@@ -214,7 +214,7 @@ class ReplayRun:
             many = f"{len(others)} other{'s' if len(others) > 1 else ''}"
             print_message(f"… and {many}, in processes beside that one (--report FILE lists them)")
 
-    def _summary(self, told: list[ProcessReport], left: UnusedCalls, code: int) -> Summary:
+    def _summary(self, reports: list[ProcessReport], left: UnusedCalls, code: int) -> Summary:
         summary = Summary(
             mode="replay",
             recording=self._named,
@@ -227,7 +227,7 @@ class ReplayRun:
             environment=platform_facts(),
             only="network" if self._options.net else None,
         )
-        summary.add(told)
+        summary.add(reports)
         if not summary.divergences and self._settings.unused != "allow":
             summary.divergences = [one.to_json() for one in left.first]
         return summary

@@ -146,16 +146,16 @@ def _compared(
         return None
     comparer = make_comparer(settings, parts)
     recorded = request_of(start.type, start.data)
-    asked = {**recorded, "argv": encode_argv([*argv[: len(argv) - len(then)], *now])}
-    if comparer.key(asked) == comparer.key(recorded):
+    current = {**recorded, "argv": encode_argv([*argv[: len(argv) - len(then)], *now])}
+    if comparer.key(current) == comparer.key(recorded):
         return None
     return ArgumentChange(_shown(then, parts.redactor), _shown(now, parts.redactor))
 
 
 def _shown(arguments: list[str], redactor: Redactor) -> list[str]:
     bounds = Truncator(redactor)
-    told = {"argv": [printable_argument(argument) for argument in arguments]}
-    redacted: list[str] = redactor.redact(told).value["argv"]
+    data = {"argv": [printable_argument(argument) for argument in arguments]}
+    redacted: list[str] = redactor.redact(data).value["argv"]
     return [bounds.line(argument, _ROOM) for argument in redacted]
 
 
@@ -164,14 +164,14 @@ _UNREADABLE = 3
 
 def processes_to_end(folder: Path) -> list[int] | None:
     """Return the running processes after one has diverged or reported a problem; otherwise None."""
-    told = read_process_reports(folder)
-    over = any(one.texts or one.problem is not None for one in told)
-    return [one.pid for one in told if not one.ended] if over else None
+    reports = read_process_reports(folder)
+    over = any(one.texts or one.problem is not None for one in reports)
+    return [one.pid for one in reports if not one.ended] if over else None
 
 
-def print_problem(told: Sequence[ProcessReport]) -> int | None:
+def print_problem(reports: Sequence[ProcessReport]) -> int | None:
     """Print the first problem of the reports and return the exit code; None without a problem."""
-    problem = next((one.problem for one in told if one.problem is not None), None)
+    problem = next((one.problem for one in reports if one.problem is not None), None)
     if problem is None:
         return None
     print_error(str(problem.get("message", "")), str(problem.get("hint", "")))

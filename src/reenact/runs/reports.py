@@ -70,13 +70,13 @@ class Summary(msgspec.Struct, kw_only=True):
 
     def add(self, reports: Iterable[ProcessReport]) -> None:
         """Add the reports of processes."""
-        for told in reports:
-            self.live += told.live
-            for name, number in told.passed.items():
+        for report in reports:
+            self.live += report.live
+            for name, number in report.passed.items():
                 self.passed[name] = self.passed.get(name, 0) + number
             # A forked child may repeat the report of its parent.
-            self.update = told.update or self.update
-            self.divergences += [one for one in told.divergences if one not in self.divergences]
+            self.update = report.update or self.update
+            self.divergences += [one for one in report.divergences if one not in self.divergences]
 
     def line(self) -> str:
         """Return a summary such as ``replayed 42 calls in 7 lanes, 0 live, 0 unused``.
@@ -222,7 +222,7 @@ def store_last_report(root: Path, recording: Path, report: Mapping[str, Any]) ->
         if not ignored.exists():
             ignored.write_text("*\n", encoding="utf-8")
         content = json.dumps({**report, "recording": str(recording.resolve())}) + "\n"
-        replace_file(_place(root, recording), content.encode(), sync=False)
+        replace_file(_report_file(root, recording), content.encode(), sync=False)
         _drop_oldest(folder)
     except (OSError, ValueError):
         return False
@@ -234,12 +234,12 @@ def delete_last_report(root: Path, recording: Path) -> None:
     if not _folder(root).is_dir():
         return
     with contextlib.suppress(OSError):
-        _place(root, recording).unlink(missing_ok=True)
+        _report_file(root, recording).unlink(missing_ok=True)
 
 
 def load_last_report(root: Path, recording: Path) -> Any:
     """Return the stored report of a recording; None if there is none."""
-    return _read(_place(root, recording))
+    return _read(_report_file(root, recording))
 
 
 def load_newest_report(root: Path) -> Any:
@@ -263,15 +263,15 @@ def _folder(root: Path) -> Path:
     return root / FOLDER / "reports"
 
 
-def _place(root: Path, recording: Path) -> Path:
+def _report_file(root: Path, recording: Path) -> Path:
     path = recording.resolve()
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", path.stem)[:40].strip(".-") or "recording"
     return _folder(root) / f"{name}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}.json"
 
 
-def _read(place: Path) -> Any:
+def _read(file: Path) -> Any:
     try:
-        return json.loads(place.read_bytes())
+        return json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
 
@@ -279,13 +279,13 @@ def _read(place: Path) -> Any:
 def _by_age(folder: Path) -> list[Path]:
     """Return the stored reports, newest first."""
     ages: list[tuple[int, str, Path]] = []
-    for place in folder.glob("*.json"):
+    for file in folder.glob("*.json"):
         with contextlib.suppress(OSError):
-            ages.append((place.stat().st_mtime_ns, place.name, place))
-    return [place for _, _, place in sorted(ages, reverse=True)]
+            ages.append((file.stat().st_mtime_ns, file.name, file))
+    return [file for _, _, file in sorted(ages, reverse=True)]
 
 
 def _drop_oldest(folder: Path) -> None:
-    for place in _by_age(folder)[_MOST:]:
+    for file in _by_age(folder)[_MOST:]:
         with contextlib.suppress(OSError):
-            place.unlink()
+            file.unlink()

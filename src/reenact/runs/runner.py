@@ -117,8 +117,8 @@ def _run_unrecorded(options: Options, before: Sequence[str], error: SinkUnwritab
     print_message(f"hint: {error.hint}, and name it: --capture DIR")
     flush()
     code = exit_code(run_program([*before, *options.command], os.environ))
-    place = runs_folder(Path())
-    summary = Summary(mode="record", recording=place, exit_code=code, status="error")
+    folder = runs_folder(Path())
+    summary = Summary(mode="record", recording=folder, exit_code=code, status="error")
     write_report(options.report, summary)
     return code
 
@@ -259,14 +259,14 @@ def _end(process: subprocess.Popen[bytes], others: Sequence[int]) -> int:
 
     It may wait for a thread that died of a divergence, and would never end.
     """
-    everybody = dict.fromkeys((process.pid, *others))
-    _send(everybody, signal.SIGTERM)
+    pids = dict.fromkeys((process.pid, *others))
+    _send(pids, signal.SIGTERM)
     try:
         return process.wait(_LAST_BREATH)
     except subprocess.TimeoutExpired:
         return _killed(process)
     finally:
-        _send(everybody, signal.SIGKILL)
+        _send(pids, signal.SIGKILL)
 
 
 def _killed(process: subprocess.Popen[bytes]) -> int:
@@ -346,9 +346,9 @@ def _homes() -> dict[str, str]:
     for name in _LENT:
         spec = find_spec(name)
         if spec is not None and spec.origin is not None:
-            place = Path(spec.origin)
+            origin = Path(spec.origin)
             found[name] = str(
-                place.parent.parent if spec.submodule_search_locations else place.parent
+                origin.parent.parent if spec.submodule_search_locations else origin.parent
             )
     return found
 
@@ -365,9 +365,9 @@ def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
         flush()
         code = exit_code(run_program(command, environ, output=sys.stderr))
         found: dict[str, str | None] = {}
-        for place in sorted((folder / MODULES).iterdir()):
+        for file in sorted((folder / MODULES).iterdir()):
             with contextlib.suppress(msgspec.DecodeError):  # the process was killed while it wrote
-                found |= msgspec.json.decode(place.read_bytes(), type=dict[str, str | None])
+                found |= msgspec.json.decode(file.read_bytes(), type=dict[str, str | None])
     # Deferred: the boundaries would load the engine in every `reenact run`.
     from reenact.boundaries.coverage import classified
 

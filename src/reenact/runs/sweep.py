@@ -89,20 +89,20 @@ def sweep(
 
 
 def _folder(options: ForkOptions, root: Path) -> Path:
-    place = options.into
-    if place is None:
-        place = new_capture_path(root)
+    path = options.into
+    if path is None:
+        path = new_capture_path(root)
         # Next to the runs, because `last` must not select a fork of a sweep.
-        place = place.parent.with_name("sweeps") / place.name
+        path = path.parent.with_name("sweeps") / path.name
     try:
-        if place.exists() and (place.is_file() or any(place.iterdir())):
+        if path.exists() and (path.is_file() or any(path.iterdir())):
             raise RecordingExists(
-                f"{place} is there already", hint="choose another place: --into DIR"
+                f"{path} is there already", hint="choose another place: --into DIR"
             )
-        place.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(place, error) from None
-    return place.absolute()
+        raise unwritable(path, error) from None
+    return path.absolute()
 
 
 def _name(step: Step, number: int) -> str:
@@ -136,8 +136,8 @@ class _Sweeping:
         words += ["--report", str(folder / _REPORT)]
         for path, value in options.at.set.items():
             words += ["--set", f"{path}={json.dumps(value)}"]
-        for flag, said in self._flags().items():
-            words += [word for one in said if one is not None for word in (flag, one)]
+        for flag, values in self._flags().items():
+            words += [word for one in values if one is not None for word in (flag, one)]
         return [*words, "--", *options.command]
 
     def _flags(self) -> dict[str, Sequence[str | None]]:
@@ -162,12 +162,12 @@ class _Sweeping:
     def _is_fine(self, folder: Path) -> bool:
         if self._check is None:
             return True
-        told = {
+        variables = {
             "REENACT_FORK": str(folder / _RECORDING),
             "REENACT_OUTPUT": str(folder / _OUTPUT),
         }
         with open(folder / "check", "wb") as output:
-            return _run(self._check, {**os.environ, **told}, output) == 0
+            return _run(self._check, {**os.environ, **variables}, output) == 0
 
 
 def _run(words: Sequence[str], environ: Any, output: Any) -> int:

@@ -75,8 +75,8 @@ def _start(folder: str) -> None:
         start()
     except BaseException as error:  # noqa: BLE001 - after any error, the program must not run live
         hint = getattr(error, "hint", "")
-        said = f"cannot start in this program: {type(error).__name__}: {error}"
-        _refuse(f"{said}\nhint: {hint}" if hint else said)
+        message = f"cannot start in this program: {type(error).__name__}: {error}"
+        _refuse(f"{message}\nhint: {hint}" if hint else message)
     gc.freeze()  # collections of the program skip the objects created so far
     if collects:
         gc.enable()

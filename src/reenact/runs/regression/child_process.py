@@ -116,7 +116,7 @@ def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tup
     """
     assert process.stdout is not None
     end = None if timeout is None else monotonic() + timeout
-    said, source, late = b"", process.stdout.fileno(), False
+    output, source, late = b"", process.stdout.fileno(), False
     while True:
         left = _TICK if end is None else min(_TICK, end - monotonic())
         if left <= 0:
@@ -126,7 +126,7 @@ def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tup
             more = os.read(source, _READ)
             if not more:
                 break
-            said = (said + more)[-4 * LAST_WORDS :]
+            output = (output + more)[-4 * LAST_WORDS :]
         elif _has_ended(process):
             break
     if not late and end is not None:
@@ -137,7 +137,7 @@ def wait_for_end(process: subprocess.Popen[bytes], timeout: float | None) -> tup
         process.wait()
     kill_group(process)
     code = process.wait()
-    return (None if late else code), said.decode("utf-8", "replace")[-LAST_WORDS:]
+    return (None if late else code), output.decode("utf-8", "replace")[-LAST_WORDS:]
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

@@ -47,11 +47,11 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def is_recording(place: Path) -> bool:
+def is_recording(path: Path) -> bool:
     """Return True for a capture directory, or a tape with the suffix ``.jsonl``."""
-    if place.is_dir():
-        return (place / EVENTS).is_file() or (place / MANIFEST).is_file()
-    return place.suffix == ".jsonl" and _is_tape(place)
+    if path.is_dir():
+        return (path / EVENTS).is_file() or (path / MANIFEST).is_file()
+    return path.suffix == ".jsonl" and _is_tape(path)
 
 
 def _under(folder: Path) -> Iterator[Path]:
@@ -87,10 +87,10 @@ def shard_of(recordings: Sequence[Location], text: str) -> list[Location]:
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal() and 0 < int(number) <= int(parts)):
         raise UsageError(f"there is no part {text!r}", hint="--shard 2/5 is the second of five")
-    return [one for one in recordings if _place(one, int(parts)) == int(number) - 1]
+    return [one for one in recordings if _shard_index(one, int(parts)) == int(number) - 1]
 
 
-def _place(recording: Location, parts: int) -> int:
+def _shard_index(recording: Location, parts: int) -> int:
     name = recording.as_posix() if isinstance(recording, Path) else recording.name
     digest = hashlib.sha256(os.fsencode(name)).digest()
     return int.from_bytes(digest[:8], "big") % parts

@@ -102,13 +102,13 @@ class RayEngine:
 
     def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
         """See :class:`Engine`."""
-        ours = self._connect()
-        cast = _Cast(self._ray, self._job, self._jobs, self._means)
+        connected = self._connect()
+        actors = _Actors(self._ray, self._job, self._jobs, self._means)
         try:
-            yield from cast.perform(recordings)
+            yield from actors.perform(recordings)
         finally:
-            cast.dismiss()
-            if ours:
+            actors.dismiss()
+            if connected:
                 self._ray.shutdown()
 
     def _connect(self) -> bool:
@@ -133,7 +133,7 @@ class RayEngine:
         return True
 
 
-class _Cast:
+class _Actors:
     """Actors and the recordings assigned to them."""
 
     def __init__(self, ray: Any, job: Job, jobs: int | None, means: FetchOptions | None) -> None:
@@ -164,14 +164,14 @@ class _Cast:
         (ref, *_), _ = self._ray.wait(list(self._under_way))
         actor, recording = self._under_way.pop(ref)
         try:
-            answer = self._ray.get(ref)
+            result = self._ray.get(ref)
         except self._ray.exceptions.RayActorError as error:
             return self._lose(actor, recording, error)
         if recording is None:
             self._ready.append(actor)
         if self._left:
             self._give(actor, self._left.popleft())
-        return None if recording is None else _told(answer)
+        return None if recording is None else _decoded(result)
 
     def _lose(self, actor: Any, recording: Location | None, error: Exception) -> Outcome | None:
         """Handle an actor that was lost or could not be started.
@@ -268,11 +268,11 @@ def _unpacked(packed: bytes) -> Location:
     return Path(os.fsdecode(packed.removeprefix(_HERE)))
 
 
-def _told(answer: bytes) -> Outcome:
-    found = msgspec.json.decode(answer)
+def _decoded(result: bytes) -> Outcome:
+    found = msgspec.json.decode(result)
     if "message" in found:
         raise UsageError(found["message"], hint=found["hint"])
-    return _outcome.decode(answer)
+    return _outcome.decode(result)
 
 
 def _out_of_reach(path: Path) -> Outcome:

@@ -89,9 +89,9 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
         return self.status in BAD and not self.known
 
 
-def _text(said: str) -> str:
+def _text(text: str) -> str:
     """Return ``said`` as text that can be encoded. Lone surrogates are escaped."""
-    return said if said.isascii() else said.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def as_line(outcome: Outcome) -> bytes:
@@ -185,8 +185,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """Return an identifier that depends only on status, cause and baseline."""
-        said = f"{self.status}\n{self.cause}\n{self.known}"
-        return sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:10]
+        text = f"{self.status}\n{self.cause}\n{self.known}"
+        return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
 
 def groups(outcomes: Iterable[Outcome]) -> list[Group]:

@@ -76,8 +76,8 @@ def make_performer(job: Job) -> Performer:
         return FunctionPerformer(job.target, job.policy, job.timeout)
 
     flags = [] if job.policy is None else ["--policy", job.policy]
-    for flag, said in (("--allow", job.allow), ("--boundary", job.boundaries)):
-        flags += [word for one in said for word in (flag, one)]
+    for flag, values in (("--allow", job.allow), ("--boundary", job.boundaries)):
+        flags += [word for one in values for word in (flag, one)]
     return CommandPerformer(job.command, flags, job.timeout)
 
 
@@ -114,23 +114,25 @@ class CommandPerformer:
             report = Path(folder) / "report.json"
             line = [sys.executable, "-m", "reenact", "run", "--replay", str(recording), "--strict"]
             line += ["--quiet", "--report", str(report), *self._flags, "--", *words]
-            code, said = self._performed(line)
-            told = _report(report)
+            code, output = self._performed(line)
+            found = _report(report)
         name = name_of(recording)
         if code is None:
             cause = f"no end after {self._timeout or 0:g} s"
-            return Outcome(recording=name, status="timeout", cause=cause, detail=said)
-        if told is None:
+            return Outcome(recording=name, status="timeout", cause=cause, detail=output)
+        if found is None:
             status: Status = "unreadable" if code == _UNREADABLE else "failed"
-            cause = _last_line(said) or f"exit code {code}"
-            return Outcome(recording=name, status=status, cause=cause, detail=said)
-        served = int(told["counts"]["served"])
-        if told["status"] == "diverged":
-            return diverged(recording, Divergence.from_json(told["divergences"][0]), served)
+            cause = _last_line(output) or f"exit code {code}"
+            return Outcome(recording=name, status=status, cause=cause, detail=output)
+        served = int(found["counts"]["served"])
+        if found["status"] == "diverged":
+            return diverged(recording, Divergence.from_json(found["divergences"][0]), served)
         then = ended.get("exitCode", 0)
         if code != then:
             cause = f"exit code {code}, recorded {then}"
-            return Outcome(recording=name, status="failed", served=served, cause=cause, detail=said)
+            return Outcome(
+                recording=name, status="failed", served=served, cause=cause, detail=output
+            )
         return Outcome(recording=name, status="ok", served=served)
 
     def _performed(self, line: Sequence[str]) -> tuple[int | None, str]:
@@ -307,12 +309,12 @@ class _Worker:
 
     def last_words(self, recording: Path, timeout: float | None) -> Outcome:
         """Return the outcome of a recording whose process ended or timed out."""
-        said, name = self._child.said, name_of(recording)
+        output, name = self._child.said, name_of(recording)
         if self.late:
             cause = f"no end after {timeout or 0:g} s"
-            return Outcome(recording=name, status="timeout", cause=cause, detail=said)
+            return Outcome(recording=name, status="timeout", cause=cause, detail=output)
         cause = f"its process ended with {self._child.wait()}"
-        return Outcome(recording=name, status="failed", cause=cause, detail=said)
+        return Outcome(recording=name, status="failed", cause=cause, detail=output)
 
     def end(self) -> None:
         """Kill the process. Its caller then gets an outcome."""

@@ -97,32 +97,32 @@ def check_report_paths(places: dict[str, str | None]) -> None:
     :class:`UsageError` before the first replay, and not after the last one.
     """
     seen: dict[str, str] = {}
-    for flag, place in places.items():
-        if place is None:
+    for flag, path in places.items():
+        if path is None:
             continue
-        _check(flag, Path(place))
-        other = seen.setdefault(os.path.realpath(place), flag)
+        _check(flag, Path(path))
+        other = seen.setdefault(os.path.realpath(path), flag)
         if other != flag:
             raise UsageError(
-                f"{other} and {flag} are both to be written to {place}",
+                f"{other} and {flag} are both to be written to {path}",
                 hint="give each a file of its own",
             )
 
 
-def _check(flag: str, place: Path) -> None:
+def _check(flag: str, path: Path) -> None:
     try:
-        if place.is_dir():
+        if path.is_dir():
             raise OSError(EISDIR, "it is a folder")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_name(f"{place.name}.tmp")  # the temporary file of `replace_file`
-        beside.open("ab").close()
-        beside.unlink()
-        if place.exists():
-            place.open("ab").close()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.tmp")  # the temporary file of `replace_file`
+        temporary.open("ab").close()
+        temporary.unlink()
+        if path.exists():
+            path.open("ab").close()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"{flag} cannot be written to {place}: {why}",
+            f"{flag} cannot be written to {path}: {why}",
             hint="choose a place that is yours to write; nothing has been run",
         ) from None
 
@@ -136,18 +136,18 @@ def write_reports(
     html_to: str | None,
 ) -> list[OSError]:
     """Write the requested reports and return the errors of failed writes."""
-    wanted: list[tuple[str | None, Callable[[], str]]] = [
+    requested: list[tuple[str | None, Callable[[], str]]] = [
         (junit_to, lambda: junit_xml(tally)),
         (json_to, lambda: json.dumps(report_json(account, tally), indent=2) + "\n"),
         (html_to, lambda: _page(account, tally)),
     ]
     failed: list[OSError] = []
-    for place, content in wanted:
-        if place is None:
+    for path, content in requested:
+        if path is None:
             continue
         try:
             replace_file(
-                Path(place),
+                Path(path),
                 content().encode("utf-8", "backslashreplace"),
                 sync=False,
                 private=False,
@@ -251,16 +251,16 @@ class _Writer:
         }
 
     def _full(self, outcome: Outcome) -> dict[str, Any]:
-        told: dict[str, Any] = {"recording": outcome.recording, "detail": outcome.detail}
+        data: dict[str, Any] = {"recording": outcome.recording, "detail": outcome.detail}
         divergence = _divergence(outcome)
         if divergence is None or self._room < 0:
-            return told
-        told["divergence"] = {
+            return data
+        data["divergence"] = {
             **divergence.to_json(),
             "paths": [_gap(gap) for gap in divergence.paths],
         }
-        self._room -= len(json.dumps(told))
-        return told
+        self._room -= len(json.dumps(data))
+        return data
 
 
 def _row(outcome: Outcome) -> list[Any]:
@@ -277,19 +277,19 @@ def _divergence(outcome: Outcome) -> Divergence | None:
 
 
 def _gap(gap: Gap) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(gap)
+    data: dict[str, Any] = msgspec.to_builtins(gap)
     one, other = gap.expected, gap.observed
     if isinstance(one, str) and isinstance(other, str) and len(one) + len(other) <= _COMPARED:
-        told["words"] = word_diff(one, other)
-    return told
+        data["words"] = word_diff(one, other)
+    return data
 
 
 def _command(job: Job) -> str:
     """Return the command that repeats the job for one recording, named ``RUN``."""
     words = ["reenact", "regress", "RUN"]
     words += [] if job.policy is None else ["--policy", job.policy]
-    for flag, said in (("--allow", job.allow), ("--boundary", job.boundaries)):
-        words += [word for one in said for word in (flag, one)]
+    for flag, values in (("--allow", job.allow), ("--boundary", job.boundaries)):
+        words += [word for one in values for word in (flag, one)]
     if job.target is not None:
         words += ["--target", job.target]
     elif job.command:

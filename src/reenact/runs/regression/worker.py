@@ -67,13 +67,13 @@ def perform(
     one, if there is one.
     """
     name = name_of(recording)
-    place: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
+    location: dict[str, Any] = {"tape" if recording.is_file() else "capture": recording}
     try:
         begun, ended = read_run_marks(recording)
         if given is not None:
             begun = {"input": msgspec.json.decode(given), **begun}
         arguments = _arguments(target, begun)
-        opened = session(**place, mode="replay", strict=True, policy=policy, warn=_say_nothing)
+        opened = session(**location, mode="replay", strict=True, policy=policy, warn=_say_nothing)
     except (RecordingError, UsageError) as error:
         return unreadable(recording, error)
     except Exception as error:  # noqa: BLE001 - see below
@@ -141,8 +141,8 @@ def _raised(name: str, error: BaseException) -> Outcome:
     where = error.__traceback__
     while where is not None and where.tb_frame.f_code.co_filename == __file__:
         where = where.tb_next  # frames of Reenact do not help the reader
-    said = traceback.format_exception(type(error), error, where)
-    detail = "".join(said)[-LAST_WORDS:]
+    lines = traceback.format_exception(type(error), error, where)
+    detail = "".join(lines)[-LAST_WORDS:]
     cause = f"{type(error).__name__}: {error}"[:200]
     return Outcome(recording=name, status="failed", cause=cause, detail=detail)
 
@@ -162,8 +162,8 @@ def main(words: list[str]) -> int:
         return 2
     outcomes.write(b"{}\n")
     jobs = os.fdopen(os.dup(0), "rb")
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
     keep_installed()
     gc.freeze()  # the modules of the program stay in memory
     here = os.getcwd()

@@ -110,14 +110,14 @@ class Cache:
     def _fill(self, entry: Path, fd: int, fill: Callable[[Path], None]) -> None:
         self._clear(entry.name)
         # A new folder, because an abandoned download may still write to the previous one.
-        beside = entry.with_name(f"{entry.name}.{entropy(4).hex()}.part")
-        beside.mkdir(mode=0o700)
+        temporary = entry.with_name(f"{entry.name}.{entropy(4).hex()}.part")
+        temporary.mkdir(mode=0o700)
         try:
-            fill(beside)
-            size = folder_size(beside)
-            beside.rename(entry)
+            fill(temporary)
+            size = folder_size(temporary)
+            temporary.rename(entry)
         except BaseException:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
             raise
         os.ftruncate(fd, 0)
         os.pwrite(fd, str(size).encode(), 0)
@@ -130,9 +130,9 @@ class Cache:
                 return
             found = sorted(self._entries())
             total = sum(size for _, size, _ in found)
-            wanted = self._most if total <= self._most else int(self._most * _LOW)
+            limit = self._most if total <= self._most else int(self._most * _LOW)
             for _, size, key in found:
-                if total <= wanted:
+                if total <= limit:
                     break
                 if self._remove(key):
                     total -= size
@@ -145,11 +145,11 @@ class Cache:
         """
         for path in self.folder.glob("*.lock"):
             try:
-                when, said = path.stat().st_mtime, path.read_bytes()
+                when, content = path.stat().st_mtime, path.read_bytes()
             except FileNotFoundError:
                 continue
-            if said.isdigit():
-                yield when, int(said), path.stem
+            if content.isdigit():
+                yield when, int(content), path.stem
             else:
                 self._remove(path.stem)
 

@@ -104,7 +104,9 @@ class FetchingPerformer:
             except _OURS as error:
                 return self._hidden(_not_got(recording, error))
             except OSError as error:
-                return self._hidden(_not_got(recording, _unkept(self._cache.folder, error)))
+                return self._hidden(
+                    _not_got(recording, _unwritable_cache(self._cache.folder, error))
+                )
             return self._hidden(self._performed(recording, entry))
 
     def _entry(self, remote: RemoteRecording) -> AbstractContextManager[Path]:
@@ -160,8 +162,8 @@ class FetchingPerformer:
         outcome = self._perform(path, given.read_bytes() if given.exists() else None)
         outcome.recording = remote.name
         for field in _TEXTS:
-            said = getattr(outcome, field)
-            setattr(outcome, field, said.replace(str(path), remote.name))
+            text = getattr(outcome, field)
+            setattr(outcome, field, text.replace(str(path), remote.name))
         return outcome
 
     def _hidden(self, outcome: Outcome) -> Outcome:
@@ -217,7 +219,7 @@ def _not_got(remote: RemoteRecording, error: ReenactError) -> Outcome:
     return outcome
 
 
-def _unkept(folder: Path, error: OSError) -> SinkUnwritable:
+def _unwritable_cache(folder: Path, error: OSError) -> SinkUnwritable:
     return SinkUnwritable(
         f"{folder} cannot keep it: {error.strerror or type(error).__name__}",
         hint="make room there, or name another folder: --cache DIR",

@@ -43,8 +43,8 @@ class RemoteRecording(
     @property
     def key(self) -> str:
         """Return the cache key, which depends on name and content."""
-        said = f"{self.name}\n{self.version}".encode("utf-8", "surrogateescape")
-        return sha256(said).hexdigest()[:40]
+        content = f"{self.name}\n{self.version}".encode("utf-8", "surrogateescape")
+        return sha256(content).hexdigest()[:40]
 
     @property
     def where(self) -> str:

@@ -49,17 +49,17 @@ _HEADER: Final = 4_096
 _AT_ONCE: Final = 16
 
 
-class _Spot(NamedTuple):
+class _BucketKey(NamedTuple):
     bucket: str
     key: str
     """Key of an object, or a prefix; can be empty."""
 
 
-def _spot(name: str) -> _Spot:
+def _bucket_key(name: str) -> _BucketKey:
     bucket, _, key = name.removeprefix(_SCHEME).partition("/")
     if not bucket or not name.startswith(_SCHEME):
         raise UsageError(f"{name} names no bucket", hint="say s3://bucket or s3://bucket/prefix")
-    return _Spot(bucket, key.strip("/"))
+    return _BucketKey(bucket, key.strip("/"))
 
 
 def find_bucket_recordings(name: str, settings: Mapping[str, str]) -> list[RemoteRecording]:
@@ -69,7 +69,7 @@ def find_bucket_recordings(name: str, settings: Mapping[str, str]) -> list[Remot
     :class:`RecordingMissing` if there is none, :class:`ServerRefused`, :class:`ServerUnusable` and
     :class:`UsageError`.
     """
-    spot = _spot(name)
+    spot = _bucket_key(name)
     bucket = open_bucket(spot.bucket, settings)
     if spot.key.endswith((PACKED, TAPE)):
         return [_remote(spot.bucket, spot.key, _objects(bucket, spot.key))]
@@ -122,7 +122,7 @@ class BucketRecordings:
 
         Raises :class:`RecordingDamaged` if it has changed.
         """
-        spot = _spot(remote.name)
+        spot = _bucket_key(remote.name)
         bucket = self._buckets.get(spot.bucket)
         if bucket is None:
             bucket = self._buckets[spot.bucket] = open_bucket(spot.bucket, self._settings)
@@ -295,7 +295,7 @@ class Bucket:
         """Yield the objects below the prefix ``key``, or all objects if it is empty."""
         import obstore
 
-        with self._told(key):
+        with self._converting_errors(key):
             for batch in obstore.list(self._store, key or None, chunk_size=_PAGE):
                 for one in batch:
                     yield Object(one["path"], one["size"], one.get("e_tag") or "")
@@ -304,7 +304,7 @@ class Bucket:
         """Return one object. Raises :class:`RecordingMissing`."""
         import obstore
 
-        with self._told(key):
+        with self._converting_errors(key):
             one = obstore.head(self._store, key)
             return Object(one["path"], one["size"], one.get("e_tag") or "")
 
@@ -312,7 +312,7 @@ class Bucket:
         """Return the first ``size`` bytes of an object that is not empty."""
         import obstore
 
-        with self._told(key):
+        with self._converting_errors(key):
             return bytes(obstore.get_range(self._store, key, start=0, length=size))
 
     def download(self, found: Object, target: Path) -> None:
@@ -325,11 +325,11 @@ class Bucket:
         options = {"if_match": found.tag} if found.tag else {}
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
-            with self._told(found.key):
+            with self._converting_errors(found.key):
                 stream = obstore.get(self._store, found.key, options=options)  # type: ignore[arg-type]
                 pieces = iter(stream.stream(min_chunk_size=_CHUNK))
             while True:
-                with self._told(found.key):
+                with self._converting_errors(found.key):
                     piece = next(pieces, None)
                 if piece is None:
                     break
@@ -339,7 +339,7 @@ class Bucket:
             raise self._changed(found.key)
 
     @contextlib.contextmanager
-    def _told(self, key: str) -> Iterator[None]:
+    def _converting_errors(self, key: str) -> Iterator[None]:
         from obstore import exceptions as theirs
 
         try:
@@ -392,5 +392,5 @@ class Bucket:
 def _reason(error: Exception) -> str:
     """Return the first line of an error, without a response body, which can repeat the request."""
     first = str(error).strip().splitlines()[:1]
-    said = first[0] if first else type(error).__name__
-    return said.partition("<")[0].strip()[:_WHY] or type(error).__name__
+    text = first[0] if first else type(error).__name__
+    return text.partition("<")[0].strip()[:_WHY] or type(error).__name__
