@@ -69,38 +69,40 @@ def choose_for(item: pytest.Item) -> Choice:
     return choice
 
 
-def open_session(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession) -> Session:
+def open_session(
+    item: pytest.Item, choice: Choice, tape: Path, item_session: ItemSession
+) -> Session:
     """Open and activate the session of the test, with its cassette in the file ``tape``."""
-    session = Session(_settings(item, choice, tape, stage))
+    session = Session(_settings(item, choice, tape, item_session))
     session.__enter__()
     return session
 
 
-_WAYS = Remedies(
+_REMEDIES = Remedies(
     again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
     more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
     fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
 )
 
 
-def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession) -> Settings:
-    config, wanted, part = item.config, request_of(item), choice.part
-    strict = strict_option(config, wanted.strict)
+def _settings(item: pytest.Item, choice: Choice, tape: Path, item_session: ItemSession) -> Settings:
+    config, requested, part = item.config, request_of(item), choice.part
+    strict = strict_option(config, requested.strict)
     settings = resolve_settings(
         tape=tape,
         mode=choice.mode,
-        policy=policy_option(config, wanted.policy),
+        policy=policy_option(config, requested.policy),
         strict=strict,
-        match=wanted.match,
-        unused=wanted.unused,
-        pass_hosts=wanted.pass_hosts,
-        allow=allow_option(config, wanted.allow),
-        ignore=wanted.ignore,
+        match=requested.match,
+        unused=requested.unused,
+        pass_hosts=requested.pass_hosts,
+        allow=allow_option(config, requested.allow),
+        ignore=requested.ignore,
         root=project_root(config),
-        warn=stage.notes.append,
-        tell=stage.heard,
-        ways=_WAYS,
-        only=_only(only_option(config, wanted.only)),
+        warn=item_session.notes.append,
+        tell=item_session.heard,
+        ways=_REMEDIES,
+        only=_only(only_option(config, requested.only)),
         own_servers=setting(config, "reenact_own_servers") != "record",
         keeps_failed=False,
         # An interrupted run has left an incomplete recording.
@@ -109,10 +111,10 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, stage: ItemSession)
         redaction=None if part is None else part.profile(),
         boundaries=PATCHES,
     )
-    return _fit_for_a_test(item, settings, strict)
+    return _adapted_to_test(item, settings, strict)
 
 
-def _fit_for_a_test(item: pytest.Item, settings: Settings, strict: bool | None) -> Settings:
+def _adapted_to_test(item: pytest.Item, settings: Settings, strict: bool | None) -> Settings:
     """Return settings for a test, which is strict by default.
 
     Paths below temporary folders are volatile if the test uses a fixture that creates such a
@@ -132,13 +134,13 @@ def _fit_for_a_test(item: pytest.Item, settings: Settings, strict: bool | None) 
     return msgspec.structs.replace(settings, pinned=pinned)
 
 
-def _only(said: str | None) -> Any:
-    if said is not None and said not in CAPABILITIES:
+def _only(source: str | None) -> Any:
+    if source is not None and source not in CAPABILITIES:
         raise UsageError(
-            f"there is no source {said[:64]!r} that could be recorded alone",
-            hint=did_you_mean(said, CAPABILITIES),
+            f"there is no source {source[:64]!r} that could be recorded alone",
+            hint=did_you_mean(source, CAPABILITIES),
         )
-    return said
+    return source
 
 
 _WRITES = frozenset({"record", "record_missing", "update", "rewrite"})
@@ -157,31 +159,35 @@ class Choice(msgspec.Struct, frozen=True):
         return self.mode in _WRITES
 
 
-def choose_mode(item: pytest.Item, wanted: CassetteRequest) -> Choice:
+def choose_mode(item: pytest.Item, requested: CassetteRequest) -> Choice:
     """Choose mode and file.
 
     Raises :class:`RecordingMissing` for a missing cassette in replay mode or in CI,
     :class:`RecordingExists` for an existing cassette in record mode, and :class:`pytest.UsageError`
     for an unknown mode.
     """
-    mode = mode_option(item.config, wanted.mode) or _mode_of_policy(item.config, wanted) or "auto"
+    mode = (
+        mode_option(item.config, requested.mode)
+        or _mode_of_policy(item.config, requested)
+        or "auto"
+    )
     if mode not in MODES:
         from reenact.policy.nearest import did_you_mean
 
         raise pytest.UsageError(f"there is no mode {mode!r}: {did_you_mean(mode, MODES)}")
-    path = cassette_path(item, wanted, writing=False)
+    path = cassette_path(item, requested, writing=False)
     if mode == "off":
         return Choice(mode, path)
     part = _part(item, path)
     if not (path.exists() if part is None else part.is_there()):
-        return _without(item, wanted, mode, path)
+        return _without(item, requested, mode, path)
     if mode == "record":
         raise RecordingExists(
             f"{item.nodeid} has a cassette already: {_shown(item, path)}",
             hint=f"{command(item, 'update')} makes again what differs, --reenact-rewrite everything",
         )
     if mode == "rewrite":
-        path = cassette_path(item, wanted, writing=True)
+        path = cassette_path(item, requested, writing=True)
     return Choice("replay" if mode == "auto" else mode, path, part)
 
 
@@ -197,7 +203,7 @@ def _part(item: pytest.Item, path: Path) -> Part | None:
     return Part(path, name)
 
 
-def _without(item: pytest.Item, wanted: CassetteRequest, mode: str, path: Path) -> Choice:
+def _without(item: pytest.Item, requested: CassetteRequest, mode: str, path: Path) -> Choice:
     """Choose to record a missing cassette.
 
     Raises :class:`RecordingMissing` if the mode forbids it.
@@ -209,12 +215,12 @@ def _without(item: pytest.Item, wanted: CassetteRequest, mode: str, path: Path) 
             hint=f"record it where the world can be reached, and check it in: "
             f"{command(item, 'record')}",
         )
-    path = cassette_path(item, wanted, writing=True)
+    path = cassette_path(item, requested, writing=True)
     return Choice("record", path, _part(item, path))
 
 
-def _mode_of_policy(config: pytest.Config, wanted: CassetteRequest) -> str | None:
-    root, policy = project_root(config), policy_option(config, wanted.policy)
+def _mode_of_policy(config: pytest.Config, requested: CassetteRequest) -> str | None:
+    root, policy = project_root(config), policy_option(config, requested.policy)
     if not has_policies(root):
         return None
     from reenact.policy.index import load_policy
@@ -256,32 +262,34 @@ def path_from_root(item: pytest.Item, path: Path) -> str:
     return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
-def cassette_path(item: pytest.Item, wanted: CassetteRequest, *, writing: bool) -> Path:
+def cassette_path(item: pytest.Item, requested: CassetteRequest, *, writing: bool) -> Path:
     """Return the file of the cassette.
 
     For reading, a fixture root without a folder ``rr`` contains the cassettes itself. Raises
     :class:`PathRefused` with the reason.
     """
-    if wanted.tape is not None:
-        return wanted.tape
+    if requested.tape is not None:
+        return requested.tape
     config = item.config
-    name = wanted.cassette or default_name(_whose(item))
+    name = requested.cassette or default_name(_owner_id(item))
     fixtures = (
-        wanted.fixture_root or os.environ.get(FIXTURES) or setting(config, "reenact_fixture_root")
+        requested.fixture_root
+        or os.environ.get(FIXTURES)
+        or setting(config, "reenact_fixture_root")
     )
     if fixtures:
         return project_cassette_path(
             project_root(config), name, fixture_root=Path(fixtures), writing=writing
         )
-    said = setting(config, "reenact_cassettes")
-    if not said:
+    folder = setting(config, "reenact_cassettes")
+    if not folder:
         return project_cassette_path(project_root(config), name, writing=writing)
-    if said == _BESIDE:
-        return _below(item.path.parent / "cassettes", _beside(item, wanted, name))
-    return _below(config.rootpath / said, name)
+    if folder == _BESIDE:
+        return _below(item.path.parent / "cassettes", _beside(item, requested, name))
+    return _below(config.rootpath / folder, name)
 
 
-def _whose(item: pytest.Item) -> str:
+def _owner_id(item: pytest.Item) -> str:
     """Return the ID of the node that owns the cassette: the test, its class, or its module."""
     scope = scope_of(item)
     if scope == "function":
@@ -292,9 +300,9 @@ def _whose(item: pytest.Item) -> str:
     return f"{item.nodeid.partition('::')[0]}::module"
 
 
-def _beside(item: pytest.Item, wanted: CassetteRequest, name: str) -> str:
+def _beside(item: pytest.Item, requested: CassetteRequest, name: str) -> str:
     """Return the name without the folders of the module, for a cassette next to it."""
-    if wanted.cassette is not None:
+    if requested.cassette is not None:
         return name
     *_, module, test = name.split("/")
     return f"{module}/{test}"

@@ -79,46 +79,48 @@ def marker_request(item: pytest.Item) -> CassetteRequest | None:
     """
     from reenact.policy.model import Ignore
 
-    said = _said(item)
-    if said is None:
+    arguments = _arguments(item)
+    if arguments is None:
         return None
-    said.pop("scope", None)
-    if "fixture_root" in said:
-        said["fixture_root"] = str(said["fixture_root"])
-    if "allow" in said:
-        names = said["allow"]
-        said["allow"] = (names,) if isinstance(names, str) else tuple(map(str, names))
-    if isinstance(said.get("ignore"), dict):
-        said["ignore"] = Ignore(**said["ignore"])
-    return CassetteRequest(**said)
+    arguments.pop("scope", None)
+    if "fixture_root" in arguments:
+        arguments["fixture_root"] = str(arguments["fixture_root"])
+    if "allow" in arguments:
+        names = arguments["allow"]
+        arguments["allow"] = (names,) if isinstance(names, str) else tuple(map(str, names))
+    if isinstance(arguments.get("ignore"), dict):
+        arguments["ignore"] = Ignore(**arguments["ignore"])
+    return CassetteRequest(**arguments)
 
 
 def scope_of(item: pytest.Item) -> str:
     """Return the scope of the cassette: ``function``, ``class`` or ``module``."""
-    return str((_said(item) or {}).get("scope", "function"))
+    return str((_arguments(item) or {}).get("scope", "function"))
 
 
-def _said(item: pytest.Item) -> dict[str, Any] | None:
+def _arguments(item: pytest.Item) -> dict[str, Any] | None:
     markers = list(item.iter_markers(MARKER))
     if not markers:
         return None
-    said: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for marker in reversed(markers):
-        said.update(_checked(item, marker))
-    return {name: value for name, value in said.items() if value is not None}
+        arguments.update(_checked(item, marker))
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _checked(item: pytest.Item, marker: pytest.Mark) -> Mapping[str, Any]:
     given = dict(marker.kwargs)
     if len(marker.args) > 1 or (marker.args and "cassette" in given):
-        raise _wrong(item, "takes one name without a keyword, that of the cassette")
+        raise _invalid_marker(item, "takes one name without a keyword, that of the cassette")
     if marker.args:
         given["cassette"] = marker.args[0]
     for name, value in given.items():
         if name not in argument_types():
             from reenact.policy.nearest import did_you_mean
 
-            raise _wrong(item, f"has no argument {name!r}: {did_you_mean(name, argument_types())}")
+            raise _invalid_marker(
+                item, f"has no argument {name!r}: {did_you_mean(name, argument_types())}"
+            )
         if value is not None:
             _check(item, name, value)
     return given
@@ -147,17 +149,19 @@ def _check(item: pytest.Item, name: str, value: Any) -> None:
 
     kinds = argument_types()[name]
     if not isinstance(value, kinds):
-        wanted = " or ".join(kind.__name__ for kind in kinds)
-        raise _wrong(item, f"wants {wanted} for {name}, not {value!r}")
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise _invalid_marker(item, f"wants {expected} for {name}, not {value!r}")
     choices = _CHOICES.get(name)
     if choices is not None and value not in choices:
-        raise _wrong(item, f"has no {name} {value!r}: {did_you_mean(str(value), choices)}")
+        raise _invalid_marker(item, f"has no {name} {value!r}: {did_you_mean(str(value), choices)}")
     if isinstance(value, dict) and (unknown := set(value).difference(_IGNORED)):
         name = sorted(map(str, unknown))[0]
-        raise _wrong(item, f"has nothing {name!r} to ignore: {did_you_mean(name, _IGNORED)}")
+        raise _invalid_marker(
+            item, f"has nothing {name!r} to ignore: {did_you_mean(name, _IGNORED)}"
+        )
 
 
-def _wrong(item: pytest.Item, why: str) -> pytest.UsageError:
+def _invalid_marker(item: pytest.Item, why: str) -> pytest.UsageError:
     return pytest.UsageError(f"{item.nodeid}: the marker reenact {why}")
 
 

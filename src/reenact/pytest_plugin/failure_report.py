@@ -27,7 +27,7 @@ __all__ = [
 
 
 def show_divergence(
-    stage: ItemSession, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[Any]
+    item_session: ItemSession, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[Any]
 ) -> None:
     """Show a divergence in the report with the location in the test, without frames of Reenact.
 
@@ -37,16 +37,16 @@ def show_divergence(
     error = excinfo.value
     found = _divergence_in(error)
     if found is not None:
-        report.longrepr = _picture(stage, report, found)
-    elif isinstance(error, ReenactError) and stage.session is None:
-        report.longrepr = _picture(stage, report, error)
-    elif stage.session is not None and stage.session.failed_with is not None:
+        report.longrepr = _failure_text(item_session, report, found)
+    elif isinstance(error, ReenactError) and item_session.session is None:
+        report.longrepr = _failure_text(item_session, report, error)
+    elif item_session.session is not None and item_session.session.failed_with is not None:
         from reenact.engine.divergence.text_renderer import render_divergence
 
         report.sections.append(
-            ("reenact: the test diverged", render_divergence(stage.session.failed_with))
+            ("reenact: the test diverged", render_divergence(item_session.session.failed_with))
         )
-        _explain(stage, report, stage.session.failed_with)
+        _explain(item_session, report, item_session.session.failed_with)
 
 
 def _divergence_in(error: BaseException) -> DivergenceError | None:
@@ -57,41 +57,47 @@ def _divergence_in(error: BaseException) -> DivergenceError | None:
     return None
 
 
-def _picture(stage: ItemSession, report: pytest.TestReport, error: BaseException) -> Any:
+def _failure_text(
+    item_session: ItemSession, report: pytest.TestReport, error: BaseException
+) -> Any:
     own = own_frames(error)
     if isinstance(error, DivergenceError):
-        if stage.where and not own:
-            report.sections.append(("reenact: where it diverged", stage.where.rstrip()))
-        how = f"{command(stage.item, 'update')}\nmakes again what differs, and nothing else"
+        if item_session.where and not own:
+            report.sections.append(("reenact: where it diverged", item_session.where.rstrip()))
+        how = f"{command(item_session.item, 'update')}\nmakes again what differs, and nothing else"
         report.sections.append(("reenact: if the change is intended", how))
-        _explain(stage, report, error.divergence)
-    crash = _crash(stage, error, own)
+        _explain(item_session, report, error.divergence)
+    crash = _crash(item_session, error, own)
     if not isinstance(error, DivergenceError) or not own:
-        return _plain(_text(stage, error), crash)
+        return _plain(_text(item_session, error), crash)
     shown: Any = pytest.ExceptionInfo.from_exception(error).getrepr(
         style="short", chain=False, tbfilter=_only_own
     )
     return ExceptionChainRepr([(shown.reprtraceback, crash, None)])
 
 
-def _explain(stage: ItemSession, report: pytest.TestReport, found: Any) -> None:
+def _explain(item_session: ItemSession, report: pytest.TestReport, found: Any) -> None:
     """Store the divergence for ``reenact explain``, and add that command to the report."""
     from reenact.engine.divergence.model import Divergence
     from reenact.runs.reports import platform_facts, store_last_report
 
-    if stage.choice is None or stage.choice.writes or not isinstance(found, Divergence):
+    if (
+        item_session.choice is None
+        or item_session.choice.writes
+        or not isinstance(found, Divergence)
+    ):
         return
-    kept = {
+    stored = {
         "version": 1,
         "mode": "replay",
         "status": "diverged",
         "divergences": [found.to_json()],
         "environment": platform_facts(),
-        "test": command(stage.item),
+        "test": command(item_session.item),
     }
-    if store_last_report(project_root(stage.item.config), stage.choice.path, kept):
-        here = stage.item.config.invocation_params.dir
-        how = shlex.join(["reenact", "explain", os.path.relpath(stage.choice.path, here)])
+    if store_last_report(project_root(item_session.item.config), item_session.choice.path, stored):
+        here = item_session.item.config.invocation_params.dir
+        how = shlex.join(["reenact", "explain", os.path.relpath(item_session.choice.path, here)])
         report.sections.append(("reenact: why, and what would settle it", how))
 
 
@@ -102,13 +108,13 @@ def _plain(text: str, crash: ReprFileLocation) -> ExceptionChainRepr:
     return ExceptionChainRepr([(ReprTraceback([entry], None, "short"), crash, None)])
 
 
-def _text(stage: ItemSession, error: BaseException) -> str:
+def _text(item_session: ItemSession, error: BaseException) -> str:
     lines = [f"{type(error).__name__}: {error}"]
     if isinstance(error, ReenactError) and error.hint:
         lines.append(f"hint: {error.hint}")
     if isinstance(error, RecordingError) and not isinstance(error, RecordingMissing):
-        lines.append(f"The cassette is {stage.place()}. To record the test again:")
-        lines.append(f"  {command(stage.item, 'rewrite')}")
+        lines.append(f"The cassette is {item_session.place()}. To record the test again:")
+        lines.append(f"  {command(item_session.item, 'rewrite')}")
     return "\n".join(lines)
 
 
@@ -117,9 +123,11 @@ def _only_own(excinfo: pytest.ExceptionInfo[Any]) -> Any:
 
 
 def _crash(
-    stage: ItemSession, error: BaseException, own: list[tuple[str, int]]
+    item_session: ItemSession, error: BaseException, own: list[tuple[str, int]]
 ) -> ReprFileLocation:
-    path, line = own[-1] if own else (str(stage.item.path), (stage.item.location[1] or 0) + 1)
+    path, line = (
+        own[-1] if own else (str(item_session.item.path), (item_session.item.location[1] or 0) + 1)
+    )
     return ReprFileLocation(path, line, f"{type(error).__name__}: {_line(error)}")
 
 
@@ -129,31 +137,36 @@ def _line(error: BaseException) -> str:
     return str(error)
 
 
-_OURS = frozenset({"version", "mode", "status"})
+_OMITTED = frozenset({"version", "mode", "status"})
 _CHANGES = ("changed", "added", "dropped")
 _SHOWN = 5
 
 
-def report_facts(stage: ItemSession) -> dict[str, Any]:
+def report_facts(item_session: ItemSession) -> dict[str, Any]:
     """Return the data of the JSON report, as values that can be sent to any process.
 
     If the test did not diverge, its stored divergence is deleted.
     """
-    session, choice = stage.session, stage.choice
+    session, choice = item_session.session, item_session.choice
     if session is None or choice is None:
-        return {"did": "refused", "mode": "", "cassette": stage.place(), "notes": stage.notes}
+        return {
+            "did": "refused",
+            "mode": "",
+            "cassette": item_session.place(),
+            "notes": item_session.notes,
+        }
     report = session.report().to_json()
-    did = _deed(stage, choice, report)
+    did = _result_of(item_session, choice, report)
     if did != "diverged":
         from reenact.runs.reports import delete_last_report
 
-        delete_last_report(project_root(stage.item.config), choice.path)
+        delete_last_report(project_root(item_session.item.config), choice.path)
     return {
         "did": did,
         "mode": choice.mode,
-        "cassette": stage.place(),
-        **{name: value for name, value in report.items() if name not in _OURS},
-        "notes": [*stage.notes, *_changed(report)],
+        "cassette": item_session.place(),
+        **{name: value for name, value in report.items() if name not in _OMITTED},
+        "notes": [*item_session.notes, *_changed(report)],
     }
 
 
@@ -170,11 +183,11 @@ def _changed(report: dict[str, Any]) -> list[str]:
 _DEEDS = {"replay": "replayed", "record": "recorded", "rewrite": "recorded", "off": "live"}
 
 
-def _deed(stage: ItemSession, choice: Choice, report: dict[str, Any]) -> str:
+def _result_of(item_session: ItemSession, choice: Choice, report: dict[str, Any]) -> str:
     """Return one of :data:`reenact.pytest_plugin.tally.DEEDS`."""
-    if stage.was_skipped:
+    if item_session.was_skipped:
         return "skipped"
-    if choice.writes and stage.session is not None and stage.session.manifest is None:
+    if choice.writes and item_session.session is not None and item_session.session.manifest is None:
         return "not kept"
     if not choice.writes and report["divergences"]:
         return "diverged"

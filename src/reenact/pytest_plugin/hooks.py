@@ -41,10 +41,10 @@ __all__ = [
 @pytest.fixture
 def reenact_session(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yield the open session of the test, which records or replays its calls."""
-    stage = ItemSession(request.node)
-    request.node.stash[ITEM_SESSION] = stage
-    yield stage.open()
-    stage.close()
+    item_session = ItemSession(request.node)
+    request.node.stash[ITEM_SESSION] = item_session
+    yield item_session.open()
+    item_session.close()
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -59,14 +59,16 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
             _open_without_fixture(item)
         return done
     except BaseException as error:
-        if (stage := item.stash.get(ITEM_SESSION, None)) is not None:
-            stage.fail(error)
-            if stage.is_open:
-                item.addfinalizer(stage.resume)
+        if (item_session := item.stash.get(ITEM_SESSION, None)) is not None:
+            item_session.fail(error)
+            if item_session.is_open:
+                item.addfinalizer(item_session.resume)
         raise
     finally:
-        if (stage := item.stash.get(ITEM_SESSION, None)) is not None and stage.is_open:
-            stage.suspend()
+        if (
+            item_session := item.stash.get(ITEM_SESSION, None)
+        ) is not None and item_session.is_open:
+            item_session.suspend()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -83,9 +85,9 @@ def pytest_runtest_teardown(
 
 def _open_without_fixture(item: pytest.Item) -> None:
     """Open the session of an item that is not a Python function."""
-    stage = item.stash[ITEM_SESSION] = ItemSession(item)
-    item.addfinalizer(stage.close)
-    stage.open()
+    item_session = item.stash[ITEM_SESSION] = ItemSession(item)
+    item.addfinalizer(item_session.close)
+    item_session.open()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -97,8 +99,8 @@ def pytest_fixture_setup(
     The fixture ``faker_seed`` of pytest-randomly gets the seed of the test.
     """
     item: Any = getattr(request, "_pyfuncitem", None)
-    stage = None if item is None else item.stash.get(ITEM_SESSION, None)
-    if stage is None or not stage.is_open:
+    item_session = None if item is None else item.stash.get(ITEM_SESSION, None)
+    if item_session is None or not item_session.is_open:
         return (yield)
     if fixturedef.scope == "function":
         done = yield
@@ -121,14 +123,14 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show a divergence in readable form, and add the result of the cassette to the report."""
     report = yield
-    stage = item.stash.get(ITEM_SESSION, None)
-    if stage is not None:
+    item_session = item.stash.get(ITEM_SESSION, None)
+    if item_session is not None:
         from reenact.pytest_plugin.failure_report import report_facts, show_divergence
 
         if call.excinfo is not None:
-            show_divergence(stage, report, call.excinfo)
+            show_divergence(item_session, report, call.excinfo)
         if call.when == "teardown":
-            report.reenact = report_facts(stage)  # type: ignore[attr-defined]  # travels with the report
+            report.reenact = report_facts(item_session)  # type: ignore[attr-defined]  # travels with the report
             del item.stash[ITEM_SESSION]
     return report
 
@@ -160,10 +162,10 @@ def _put_first(item: Any) -> None:
     names: list[str] = item.fixturenames
     if FIXTURE in names:
         names.remove(FIXTURE)
-    names.insert(_first_of_the_test(item, names), FIXTURE)
+    names.insert(_first_function_fixture(item, names), FIXTURE)
 
 
-def _first_of_the_test(item: Any, names: list[str]) -> int:
+def _first_function_fixture(item: Any, names: list[str]) -> int:
     known = item._fixtureinfo.name2fixturedefs
     for index, name in enumerate(names):
         found = known.get(name)
@@ -193,12 +195,12 @@ _FIXTURES = "REENACT_FIXTURE_ROOT"
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Set the environment variables of an item from before its set-up to its end."""
-    with _in_force(surroundings_of(item)):
+    with _environment(surroundings_of(item)):
         return (yield)
 
 
 @contextmanager
-def _in_force(variables: Mapping[str, str]) -> Iterator[None]:
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -219,10 +221,10 @@ def surroundings_of(item: pytest.Item) -> Mapping[str, str]:
     """
     carried: Mapping[str, str] = getattr(item, "reenact_surroundings", None) or {}
     mark = item.get_closest_marker("reenact")
-    said = None if mark is None else mark.kwargs.get("fixture_root")
-    if said is None and _FIXTURES not in os.environ and _FIXTURES not in carried:
-        said = _setting(item.config)
-    return {**_fixtures(item.config, str(said)), **carried} if said else carried
+    root = None if mark is None else mark.kwargs.get("fixture_root")
+    if root is None and _FIXTURES not in os.environ and _FIXTURES not in carried:
+        root = _setting(item.config)
+    return {**_fixtures(item.config, str(root)), **carried} if root else carried
 
 
 def _setting(config: pytest.Config) -> str:
@@ -232,7 +234,7 @@ def _setting(config: pytest.Config) -> str:
         return ""
 
 
-def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
+def _fixtures(config: pytest.Config, root: str) -> dict[str, str]:
     """Return the variable of the fixture root.
 
     Its path is absolute, because a test can change the working directory. Opening the cassette
@@ -242,6 +244,6 @@ def _fixtures(config: pytest.Config, said: str) -> dict[str, str]:
     from reenact.policy.paths import find_root, fixture_folder
 
     try:
-        return {_FIXTURES: str(fixture_folder(find_root(config.rootpath, os.environ), said))}
+        return {_FIXTURES: str(fixture_folder(find_root(config.rootpath, os.environ), root))}
     except PathRefused:
-        return {_FIXTURES: said}
+        return {_FIXTURES: root}

@@ -46,7 +46,7 @@ class ItemSession:
         """First exception of the test or its set-up."""
         self.is_open = False
         self._patches: list[Any] = []
-        self._apart: tuple[tempfile.TemporaryDirectory[str], Path] | None = None
+        self._separate: tuple[tempfile.TemporaryDirectory[str], Path] | None = None
 
     # Opening and closing
 
@@ -76,15 +76,15 @@ class ItemSession:
         if part is None or not choice.writes:
             return choice.path
         folder = tempfile.TemporaryDirectory(prefix="reenact-", ignore_cleanup_errors=True)
-        self._apart = folder, Path(folder.name) / "part.jsonl"
+        self._separate = folder, Path(folder.name) / "part.jsonl"
         if choice.mode in ("record_missing", "update"):
-            part.take_out(self._apart[1])
-        return self._apart[1]
+            part.take_out(self._separate[1])
+        return self._separate[1]
 
     def _put_back(self) -> None:
-        if self._apart is None or self.choice is None or self.choice.part is None:
+        if self._separate is None or self.choice is None or self.choice.part is None:
             return
-        folder, tape = self._apart
+        folder, tape = self._separate
         if self.session is not None and self.session.manifest is not None:
             self.choice.part.put_back(tape)
         folder.cleanup()
@@ -98,30 +98,30 @@ class ItemSession:
         for patch in reversed(self._patches):
             patch.remove()
         error = None if self._is_expected() else self.error
-        said = len(self.notes)
+        count = len(self.notes)
         try:
             self.session.__exit__(
                 type(error) if error is not None else None,
                 error,
                 error.__traceback__ if error is not None else None,
             )
-        except DivergenceError as complaint:
+        except DivergenceError as divergence:
             if self.error is None:
-                raise self._in_full(complaint) from None
+                raise self._with_details(divergence) from None
         self._put_back()
         if self.was_skipped:
-            del self.notes[said:]  # notes about a missing recording would only repeat the skip
+            del self.notes[count:]  # notes about a missing recording would only repeat the skip
 
-    def _in_full(self, complaint: DivergenceError) -> DivergenceError:
+    def _with_details(self, error: DivergenceError) -> DivergenceError:
         """Return an error with all details if one unused call is the only divergence."""
         from reenact.engine.divergence.model import Divergence
         from reenact.engine.divergence.text_renderer import render_divergence
 
-        found = complaint.divergence
+        found = error.divergence
         if self.session is None or not isinstance(found, Divergence):
-            return complaint
+            return error
         if self.session.report().unused != 1 or len(self.session.divergences()) != 1:
-            return complaint
+            return error
         return DivergenceError(found, render_divergence(found))
 
     @property
@@ -182,11 +182,11 @@ class ItemSession:
             finally:
                 self.suspend()
                 self.item.addfinalizer(self.resume)  # before finalizers of the test
-            self._look_back()
+            self._check_after_test()
 
         return run
 
-    def _look_back(self) -> None:
+    def _check_after_test(self) -> None:
         """Raise a divergence that the test has caught.
 
         If no code of the test follows, the session is closed, which can raise a divergence, too.
@@ -249,11 +249,11 @@ def _is_quiet(item: Any) -> bool:
         return True
     if "request" in info.argnames:
         return False
-    found = (info.name2fixturedefs.get(name) for name in item.fixturenames)
-    return not any(defs and _may_speak(defs[-1]) for defs in found)
+    definitions = (info.name2fixturedefs.get(name) for name in item.fixturenames)
+    return not any(defs and _may_make_calls(defs[-1]) for defs in definitions)
 
 
-def _may_speak(fixture: Any) -> bool:
+def _may_make_calls(fixture: Any) -> bool:
     if fixture.scope != "function":
         return False
     if fixture.argname.startswith(("_xunit_", "_unittest_")):

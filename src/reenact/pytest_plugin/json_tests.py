@@ -107,7 +107,7 @@ class CaseItem(pytest.Item):
     def __init__(self, *, case: Case, line: int, **rest: Any) -> None:
         super().__init__(**rest)
         self.case = case
-        self.reenact_request = _wanted(case, self._fixture_root(case))
+        self.reenact_request = _request_of(case, self._fixture_root(case))
         self.reenact_surroundings = self._surroundings(case)
         self._line = line
         self._function: Any = None
@@ -126,12 +126,12 @@ class CaseItem(pytest.Item):
         """
         from reenact.policy.paths import FIXTURES, find_root
 
-        said = {
+        variables = {
             "REENACT_ROOT": str(find_root(self.config.rootpath, os.environ)),
             "REENACT_WORLD": case.world,
             FIXTURES: self._fixture_root(case),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in variables.items() if value is not None}
 
     @property
     def _place(self) -> str:
@@ -172,9 +172,9 @@ class CaseItem(pytest.Item):
         entered = inside is not None and len(inside) < len(excinfo.traceback)
         if isinstance(excinfo.value, ReenactError) and not entered:
             return f"{excinfo.value.message}\nhint: {excinfo.value.hint}"
-        kept = (inside or excinfo.traceback).filter(_is_of_the_project)
-        if len(kept):
-            excinfo.traceback = kept
+        frames = (inside or excinfo.traceback).filter(_is_of_the_project)
+        if len(frames):
+            excinfo.traceback = frames
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -188,7 +188,7 @@ def _is_of_the_project(entry: Any) -> bool:
     return not path.startswith(_NOT_OF_THE_PROJECT) and not path.endswith("importlib/__init__.py")
 
 
-def _wanted(case: Case, fixture_root: str | None) -> CassetteRequest | None:
+def _request_of(case: Case, fixture_root: str | None) -> CassetteRequest | None:
     if case.cassette is None:
         return None
     from reenact.pytest_plugin.cassette_request import CassetteRequest
@@ -216,7 +216,7 @@ def load_entry(entry: str, place: str, folder: Path) -> Any:
     """
     name, _, path = entry.partition(":")
     found: Any = _imported(name, entry, place)
-    _check_home(found, name, place, folder)
+    _check_folder(found, name, place, folder)
     for step in path.split("."):
         if not hasattr(found, step):
             from reenact.policy.nearest import did_you_mean
@@ -249,7 +249,7 @@ def _imported(name: str, entry: str, place: str) -> Any:
         ) from None
 
 
-def _check_home(module: Any, name: str, place: str, folder: Path) -> None:
+def _check_folder(module: Any, name: str, place: str, folder: Path) -> None:
     """Raise :class:`UsageError` if Python has imported a different module from that in ``folder``.
 
     Two folders with a ``tests.json`` may each have a module ``app``, and Python imports only one.

@@ -94,8 +94,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return f"reenact: mode {mode or 'auto'}{by}, cassettes {_where(where)}"
 
 
-def _where(said: str) -> str:
-    return {"": "in .reenact/cassettes", "beside": "beside the tests"}.get(said, f"in {said}")
+def _where(folder: str) -> str:
+    return {"": "in .reenact/cassettes", "beside": "beside the tests"}.get(folder, f"in {folder}")
 
 
 def setting(config: pytest.Config, name: str) -> str:
@@ -103,8 +103,8 @@ def setting(config: pytest.Config, name: str) -> str:
     return str(config.getini(name)).strip()
 
 
-def _first(*said: Any) -> Any:
-    return next((one for one in said if one is not None and one != ""), None)
+def _first(*values: Any) -> Any:
+    return next((one for one in values if one is not None and one != ""), None)
 
 
 def mode_option(config: pytest.Config, marked: str | None) -> str | None:
@@ -135,9 +135,9 @@ def strict_option(config: pytest.Config, marked: bool | None) -> bool | None:
 
     Raises :class:`pytest.UsageError` for an invalid setting.
     """
-    said = setting(config, "reenact_strict").lower()
-    if said not in ("", "true", "false"):
-        raise pytest.UsageError(f"reenact_strict is {said!r}: say true or false")
-    in_settings = None if not said else said == "true"
+    value = setting(config, "reenact_strict").lower()
+    if value not in ("", "true", "false"):
+        raise pytest.UsageError(f"reenact_strict is {value!r}: say true or false")
+    in_settings = None if not value else value == "true"
     found: bool | None = _first(config.getoption("reenact_strict"), marked, in_settings)
     return found

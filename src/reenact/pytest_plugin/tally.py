@@ -29,7 +29,7 @@ class Tally:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._told: dict[str, dict[str, Any]] = {}
+        self._results: dict[str, dict[str, Any]] = {}
         self._outcomes: dict[str, str] = {}
         self._errors = 0
         self._deselected = 0
@@ -44,32 +44,32 @@ class Tally:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """List the tests with their cassettes when tests are only collected."""
-        if not self._config.getoption("collectonly") or not self._place():
+        if not self._config.getoption("collectonly") or not self._report_path():
             return
         for item in session.items:
             if requests_cassette(item):
-                self._told[item.nodeid] = {"did": COLLECTED, "cassette": _asks_for(item)}
+                self._results[item.nodeid] = {"did": COLLECTED, "cassette": _cassette_of(item)}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcome = self._outcomes.get(report.nodeid)
         if report.when == "setup" or report.outcome != "passed" or outcome is None:
             self._outcomes[report.nodeid] = report.outcome
-        told = getattr(report, "reenact", None)
-        if told is not None:
-            self._told[report.nodeid] = {**told, "outcome": self._outcomes[report.nodeid]}
+        result = getattr(report, "reenact", None)
+        if result is not None:
+            self._results[report.nodeid] = {**result, "outcome": self._outcomes[report.nodeid]}
 
     def pytest_sessionfinish(self) -> None:
-        place = self._place()
-        if place and not hasattr(self._config, "workerinput"):
-            file = self._config.invocation_params.dir / place
+        path = self._report_path()
+        if path and not hasattr(self._config, "workerinput"):
+            file = self._config.invocation_params.dir / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(self._report(), indent=2) + "\n", "utf-8")
 
-    def _place(self) -> str:
+    def _report_path(self) -> str:
         return str(self._config.getoption("reenact_report") or "")
 
     def _report(self) -> dict[str, Any]:
-        tests = [{"id": name, **told} for name, told in sorted(self._told.items())]
+        tests = [{"id": name, **result} for name, result in sorted(self._results.items())]
         return {
             "version": VERSION,
             "root": str(self._config.rootpath),
@@ -84,7 +84,7 @@ class Tally:
         return self._config.args_source is pytest.Config.ArgsSource.ARGS
 
     def _counts(self) -> Counter[str]:
-        did = Counter(told["did"] for told in self._told.values())
+        did = Counter(result["did"] for result in self._results.values())
         return Counter({deed: did[deed] for deed in DEEDS if did[deed]})
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -106,17 +106,17 @@ class Tally:
         Equal notes of replayed tests are merged, unless the output is verbose.
         """
         alike: dict[tuple[str, ...], list[str]] = {}
-        for name, told in sorted(self._told.items()):
-            apart = told["did"] != "replayed" or self._config.option.verbose > 0
-            alike.setdefault((*told["notes"], name if apart else ""), []).append(name)
+        for name, result in sorted(self._results.items()):
+            apart = result["did"] != "replayed" or self._config.option.verbose > 0
+            alike.setdefault((*result["notes"], name if apart else ""), []).append(name)
         return [
             f"{first} and {len(others)} more: {note}" if others else f"{first}: {note}"
             for first, *others in alike.values()
-            for note in self._told[first]["notes"]
+            for note in self._results[first]["notes"]
         ]
 
 
-def _asks_for(item: pytest.Item) -> str | None:
+def _cassette_of(item: pytest.Item) -> str | None:
     """Return the path of the cassette relative to the root of the tests; None if it is invalid."""
     from reenact.errors import ReenactError
     from reenact.pytest_plugin.cassette import cassette_path, path_from_root

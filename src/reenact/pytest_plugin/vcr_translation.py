@@ -66,8 +66,8 @@ def empty_request(item: pytest.Item) -> CassetteRequest:
 
 def _allowed_hosts(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("block_network")
-    said = marker is not None and marker.kwargs.get("allowed_hosts")
-    return bool(said or item.config.getoption("allowed_hosts"))
+    hosts = marker is not None and marker.kwargs.get("allowed_hosts")
+    return bool(hosts or item.config.getoption("allowed_hosts"))
 
 
 def cassette_request(item: pytest.Item) -> CassetteRequest:
@@ -76,7 +76,7 @@ def cassette_request(item: pytest.Item) -> CassetteRequest:
     config = dict(_fixture(item, "vcr_config"))
     for marker in reversed(markers):
         config.update(marker.kwargs)
-    places = _places(item, markers, config)
+    places = _cassette_paths(item, markers, config)
     mode, tape = mode_and_tape(item.config, _record_mode(item, config), places)
     return _wanted(translate_settings(item, config, writes=mode != "replay"), mode, tape)
 
@@ -103,9 +103,9 @@ def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
 
     Raises :class:`pytest.UsageError` for an unknown mode.
     """
-    said = item.config.getoption("record_mode") or config.get("record_mode")
-    said = said or _fixture(item, "record_mode")
-    name = str(getattr(said, "value", said))
+    value = item.config.getoption("record_mode") or config.get("record_mode")
+    value = value or _fixture(item, "record_mode")
+    name = str(getattr(value, "value", value))
     if name not in RECORD_MODES:
         raise pytest.UsageError(
             f"there is no record mode {name[:64]!r}: one of {', '.join(RECORD_MODES)}"
@@ -128,13 +128,15 @@ def mode_and_tape(
     return ours, replayed_tape(config, places)
 
 
-def _places(item: pytest.Item, markers: list[pytest.Mark], config: dict[str, Any]) -> CassettePaths:
+def _cassette_paths(
+    item: pytest.Item, markers: list[pytest.Mark], config: dict[str, Any]
+) -> CassettePaths:
     folder = Path(config.get("cassette_library_dir") or _fixture(item, "vcr_cassette_dir"))
     suffix = f".{config.get('serializer', 'yaml')}"
     name = _bounded(_name(item), suffix)
     name = name if name.endswith(suffix) else name + suffix
-    more = [_place(folder, str(given)) for marker in markers for given in marker.args]
-    return CassettePaths(_place(folder, name), tuple(dict.fromkeys(more)))
+    more = [_cassette_file(folder, str(given)) for marker in markers for given in marker.args]
+    return CassettePaths(_cassette_file(folder, name), tuple(dict.fromkeys(more)))
 
 
 def _name(item: pytest.Item) -> str:
@@ -154,7 +156,7 @@ def _bounded(name: str, suffix: str) -> str:
     return f"{name[: _LONGEST_NAME - len(suffix) - len(digest) - 3]}...{digest}"
 
 
-def _place(folder: Path, name: str) -> Path:
+def _cassette_file(folder: Path, name: str) -> Path:
     return folder / name  # an absolute name replaces the folder
 
 
@@ -349,20 +351,20 @@ def empty_tape(config: pytest.Config) -> Path:
 def _cached(config: pytest.Config, sources: list[Path]) -> Path:
     """Return an imported tape from the cache, by content. Workers can call it at the same time."""
     pinned = _policy(config)
-    said = [__version__, pinned.digest, *(digest_bytes(one.read_bytes()) for one in sources)]
+    parts = [__version__, pinned.digest, *(digest_bytes(one.read_bytes()) for one in sources)]
     folder = _cache(config)
-    place = folder / digest_bytes("\n".join(said).encode()).removeprefix("sha256:")[:32]
-    if not (place / _NAME).exists():
+    target = folder / digest_bytes("\n".join(parts).encode()).removeprefix("sha256:")[:32]
+    if not (target / _NAME).exists():
         made = Path(tempfile.mkdtemp(dir=folder))
         try:
             _import(sources, made / _NAME, pinned)
-            made.rename(place)
+            made.rename(target)
         except OSError:
-            if not (place / _NAME).exists():
+            if not (target / _NAME).exists():
                 raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    return place / _NAME
+    return target / _NAME
 
 
 def _cache(config: pytest.Config) -> Path:
@@ -399,7 +401,7 @@ def _read(path: Path) -> Found:
     return read_content(one, path.read_bytes(), str(path))
 
 
-_SAID = pytest.StashKey[set[str]]()
+_WARNED = pytest.StashKey[set[str]]()
 
 
 class VcrWarning(pytest.PytestWarning):
@@ -408,7 +410,7 @@ class VcrWarning(pytest.PytestWarning):
 
 def warn_once(item: pytest.Item, name: str, why: str) -> None:
     """Warn once per run that ``name`` is not supported."""
-    said = item.config.stash.setdefault(_SAID, set())
-    if name not in said:
-        said.add(name)
+    warned = item.config.stash.setdefault(_WARNED, set())
+    if name not in warned:
+        warned.add(name)
         item.warn(VcrWarning(f"{name} is not honoured by reenact_vcr: {why}"))

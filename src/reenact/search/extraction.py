@@ -108,19 +108,19 @@ def _model_call(call: Call, data: Data) -> None:
         _say(call, message.role or "message", _message(message), retold=True)
 
 
-def _message(said: Message | Choice) -> str:
+def _message(message: Message | Choice) -> str:
     """Return a message as text.
 
     A response gets the same text as the message that repeats it in the next request.
     """
-    parts = [thought.text for thought in said.reasoning]
-    parts.append(said.text)
-    parts += [f"{use.name} {use.id}\n{flatten(use.arguments)}" for use in said.tool_calls]
-    if isinstance(said, Message):
-        parts += [_joined(f"{one.name} {one.id}".strip(), one.text) for one in said.results]
+    parts = [thought.text for thought in message.reasoning]
+    parts.append(message.text)
+    parts += [f"{use.name} {use.id}\n{flatten(use.arguments)}" for use in message.tool_calls]
+    if isinstance(message, Message):
+        parts += [_joined(f"{one.name} {one.id}".strip(), one.text) for one in message.results]
     else:
-        parts.append(said.refusal or "")
-    return flatten("\n".join(part for part in (*parts, *said.attached) if part.strip()))
+        parts.append(message.refusal or "")
+    return flatten("\n".join(part for part in (*parts, *message.attached) if part.strip()))
 
 
 def _model_answer(call: Call, data: Data) -> None:

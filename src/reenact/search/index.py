@@ -73,15 +73,15 @@ class Index:
             path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
-            self.database = self._shared(path)
+            self.database = self._connect_shared(path)
         except BaseException:
-            self._let_go()
+            self._release()
             raise
 
     # SQLite removes files by name when a connection closes. So a connection exists only while
     # the lock is held, and no other process can have replaced the index.
 
-    def _shared(self, path: Path) -> sqlite3.Connection:
+    def _connect_shared(self, path: Path) -> sqlite3.Connection:
         for _ in range(_TRIES):
             self._take(fcntl.LOCK_SH)
             found = _current(path)
@@ -123,7 +123,7 @@ class Index:
             yield self.database
         finally:
             self.database.close()
-        self.database = self._shared(self.path)
+        self.database = self._connect_shared(self.path)
 
     def discard(self) -> None:
         """Delete a damaged index. The next search creates it again."""
@@ -138,11 +138,11 @@ class Index:
         # flock() converts a lock in two steps anyway. Releasing it first keeps two processes that
         # both need the exclusive lock from waiting for each other.
         fcntl.flock(self._lock, fcntl.LOCK_UN)
-        start, told = monotonic(), False
+        start, announced = monotonic(), False
         while not _locked(self._lock, how):
             waited = monotonic() - start
-            if waited > _SOON and not told:
-                told = True
+            if waited > _SOON and not announced:
+                announced = True
                 self._say("waiting for another search, which updates the index")
             if waited > _PATIENCE:
                 raise ReenactError(
@@ -153,9 +153,9 @@ class Index:
 
     def close(self) -> None:
         self.database.close()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

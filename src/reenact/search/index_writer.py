@@ -43,7 +43,7 @@ class Writer:
         """Ids of open calls by log and sequence number."""
         self._written: set[int] = set()
         self._numbers: dict[int, int] = {}
-        self._said: dict[int, list[int]] = {}
+        self._messages: dict[int, list[int]] = {}
         """Stored messages of conversations, by text: call, number, repetitions, last call with the
         text."""
         self._changed: set[int] = set()
@@ -65,12 +65,12 @@ class Writer:
         for number, *values in found:
             self._opened(number, Call(**dict(zip(_COLUMNS[1:], values, strict=True))))
             self._written.add(number)
-        said = self._database.execute(
+        messages = self._database.execute(
             "SELECT text, call, number, again FROM places JOIN calls ON calls.id = call "
             "WHERE recording = ? AND (retold OR role = 'answer') ORDER BY places.id DESC",
             (self._recording,),
         )
-        self._said = {text: [*rest, 0] for text, *rest in said}
+        self._messages = {text: [*rest, 0] for text, *rest in messages}
 
     def add(self, log: str, event: Event) -> None:
         """Add the next event of the recording, or of its segment ``log``."""
@@ -88,7 +88,7 @@ class Writer:
             self._database.execute(_CLOSE, row)
         else:
             self._put(number, call)
-        self._tell(number, call.said)
+        self._add_texts(number, call.said)
 
     def _begin(self, log: str, event: Event) -> None:
         call = open_call(event)
@@ -107,7 +107,7 @@ class Writer:
 
     def _new(self, call: Call) -> int:
         number, self._next_call = self._next_call, self._next_call + 1
-        self._tell(number, call.said)
+        self._add_texts(number, call.said)
         return number
 
     def _opened(self, number: int, call: Call) -> None:
@@ -132,10 +132,10 @@ class Writer:
         if len(self._calls) >= _BATCH:
             self._flush()
 
-    def _tell(self, call: int, said: Iterable[CallText]) -> None:
-        for one in said:
+    def _add_texts(self, call: int, texts: Iterable[CallText]) -> None:
+        for one in texts:
             text = self._text(one.text)
-            before = self._said.get(text)
+            before = self._messages.get(text)
             if one.retold and before is not None:
                 if call not in (before[0], before[3]):
                     before[2:] = before[2] + 1, call
@@ -144,13 +144,13 @@ class Writer:
             number = self._number(call)
             self._places.append((call, number, _clean(one.role), text, one.retold, 0))
             if one.retold or one.role == "answer":
-                self._said.setdefault(text, [call, number, 0, call])
+                self._messages.setdefault(text, [call, number, 0, call])
 
     def _number(self, call: int) -> int:
         found = self._numbers.get(call)
         if found is None and call in self._written:
-            asked = "SELECT coalesce(max(number) + 1, 0) FROM places WHERE call = ?"
-            (found,) = self._database.execute(asked, (call,)).fetchone()
+            query = "SELECT coalesce(max(number) + 1, 0) FROM places WHERE call = ?"
+            (found,) = self._database.execute(query, (call,)).fetchone()
         self._numbers[call] = (found or 0) + 1
         return found or 0
 
@@ -165,8 +165,8 @@ class Writer:
         known = self._digests.get(digest)
         if known is not None:
             return known
-        asked = "SELECT id FROM texts WHERE digest = ?"
-        found = self._database.execute(asked, (digest,)).fetchone()
+        query = "SELECT id FROM texts WHERE digest = ?"
+        found = self._database.execute(query, (digest,)).fetchone()
         if found is None:
             number, self._next_text = self._next_text, self._next_text + 1
             self._texts.append((number, digest, body))
@@ -193,7 +193,7 @@ class Writer:
             if number not in self._written:
                 self._put(number, call)
         self._flush()
-        again = [(self._said[text][2], *self._said[text][:2]) for text in self._changed]
+        again = [(self._messages[text][2], *self._messages[text][:2]) for text in self._changed]
         update = "UPDATE places SET again = ? WHERE call = ? AND number = ?"
         self._database.executemany(update, again)
 
@@ -221,8 +221,8 @@ def _clean(text: str) -> str:
 
 
 def _next_id(database: sqlite3.Connection, table: str) -> int:
-    asked = f"SELECT coalesce(max(id), 0) + 1 FROM {table}"
-    (found,) = database.execute(asked).fetchone()
+    query = f"SELECT coalesce(max(id), 0) + 1 FROM {table}"
+    (found,) = database.execute(query).fetchone()
     return int(found)
 
 

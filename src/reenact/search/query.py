@@ -204,31 +204,31 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
 
-def conditions(wishes: Filters) -> Iterator[Condition]:
+def conditions(filters: Filters) -> Iterator[Condition]:
     """Yield the SQL conditions that a call must satisfy.
 
     Raises :class:`UsageError` for an invalid status.
     """
-    yield from _any(wishes.types, _named("calls.kind", "calls.type"))
-    yield from _any(wishes.models, _named("calls.model"))
-    yield from _any(wishes.providers, _named("calls.provider"))
-    yield from _any(wishes.tools, lambda name: _both("calls.kind = 'tool'", "calls.name", name))
-    yield from _any(wishes.urls, _containing)
-    yield from _any(wishes.hosts, _named("calls.host"))
-    yield from _any(wishes.methods, _named("calls.method"))
-    yield from _any(wishes.statuses, _status)
-    yield from _any(wishes.boundaries, _boundary)
-    yield from _any(wishes.lanes, _lane)
-    yield from _any(wishes.runs, _run)
-    if wishes.failed:
+    yield from _any(filters.types, _named("calls.kind", "calls.type"))
+    yield from _any(filters.models, _named("calls.model"))
+    yield from _any(filters.providers, _named("calls.provider"))
+    yield from _any(filters.tools, lambda name: _both("calls.kind = 'tool'", "calls.name", name))
+    yield from _any(filters.urls, _containing)
+    yield from _any(filters.hosts, _named("calls.host"))
+    yield from _any(filters.methods, _named("calls.method"))
+    yield from _any(filters.statuses, _status)
+    yield from _any(filters.boundaries, _boundary)
+    yield from _any(filters.lanes, _lane)
+    yield from _any(filters.runs, _run)
+    if filters.failed:
         yield "calls.failed", ()
-    if wishes.diverged is not None:
-        yield from _any([wishes.diverged or "*"], _named("calls.diverged"))
+    if filters.diverged is not None:
+        yield from _any([filters.diverged or "*"], _named("calls.diverged"))
         yield "calls.diverged <> ''", ()
-    if wishes.since is not None:
-        yield "calls.ts >= ?", (wishes.since,)
-    if wishes.until is not None:
-        yield "calls.ts < ?", (wishes.until,)
+    if filters.since is not None:
+        yield "calls.ts >= ?", (filters.since,)
+    if filters.until is not None:
+        yield "calls.ts < ?", (filters.until,)
 
 
 def _any(values: Iterable[str], condition: Callable[[str], Condition]) -> Iterator[Condition]:
@@ -309,17 +309,17 @@ def read_moment(text: str, now: datetime, *, end: bool = False) -> int:
     The zone of ``now`` applies to times without a zone. For a day, the result is its start, or with
     ``end`` the start of the next day. Raises :class:`UsageError`.
     """
-    said = text.strip()
-    ago = _AGO.fullmatch(said)
+    value = text.strip()
+    ago = _AGO.fullmatch(value)
     try:
         if ago is not None:
             return _milliseconds(now - timedelta(**{_UNITS[ago[2]]: int(ago[1])}))
-        if said.lower() in _DAYS:
-            return _milliseconds(_day(said.lower(), now, end))
-        found = datetime.fromisoformat(said)
+        if value.lower() in _DAYS:
+            return _milliseconds(_day(value.lower(), now, end))
+        found = datetime.fromisoformat(value)
         if found.tzinfo is None:
             found = found.replace(tzinfo=now.tzinfo)
-        whole_day = re.fullmatch(r"[\d-]+", said) is not None
+        whole_day = re.fullmatch(r"[\d-]+", value) is not None
         return _milliseconds(found + timedelta(days=1) if end and whole_day else found)
     except (ValueError, OverflowError):
         raise UsageError(

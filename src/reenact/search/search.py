@@ -325,17 +325,17 @@ def _hits(
 
 
 def _passages(database: sqlite3.Connection, call: int, terms: tuple[Term, ...]) -> list[Passage]:
-    wanted = [term for term in terms if not term.unwanted]
+    required = [term for term in terms if not term.unwanted]
     rows = database.execute(
         "SELECT role, body, again FROM places JOIN texts ON texts.id = places.text "
         "WHERE call = ? ORDER BY number",
         (call,),
     )
     found = [Passage(*row) for row in rows]
-    if not wanted:
-        told = [one for one in found if one.role in (CALL, "error")]
-        return sorted(told, key=lambda one: one.role == CALL)
-    having = [(sum(term.is_in(one.text) for term in wanted), one) for one in found]
+    if not required:
+        shown = [one for one in found if one.role in (CALL, "error")]
+        return sorted(shown, key=lambda one: one.role == CALL)
+    having = [(sum(term.is_in(one.text) for term in required), one) for one in found]
     best = sorted(having, key=lambda one: -one[0])
     return [one for number, one in best if number]
 
@@ -348,17 +348,17 @@ def unreadable_sources(
     database: sqlite3.Connection, root: Path, scope: Iterable[bytes]
 ) -> list[UnreadableSource]:
     """Return the unreadable files in ``scope``."""
-    asked = "SELECT path, problem, hint FROM recordings WHERE problem <> '' ORDER BY path"
-    wanted = set(scope)
+    query = "SELECT path, problem, hint FROM recordings WHERE problem <> '' ORDER BY path"
+    keys = set(scope)
     return [
         UnreadableSource(path=_path(root, path), problem=problem, hint=hint)
-        for path, problem, hint in database.execute(asked)
-        if path in wanted
+        for path, problem, hint in database.execute(query)
+        if path in keys
     ]
 
 
 def count_sources(database: sqlite3.Connection, scope: Iterable[bytes]) -> int:
     """Return the number of recordings in ``scope``, without reports and files of other kinds."""
-    wanted = set(scope)
-    asked = "SELECT path FROM recordings WHERE status <> '' AND form <> 'report'"
-    return sum(path in wanted for (path,) in database.execute(asked))
+    keys = set(scope)
+    query = "SELECT path FROM recordings WHERE status <> '' AND form <> 'report'"
+    return sum(path in keys for (path,) in database.execute(query))

@@ -86,19 +86,19 @@ def _folder(folder: Path) -> Iterator[SourceFile]:
         except OSError:
             continue
         names = {entry.name for entry in listed}
-        if EVENTS in names or (MANIFEST in names and _claims_to_be_one(Path(here))):
+        if EVENTS in names or (MANIFEST in names and _has_own_manifest(Path(here))):
             yield _capture(Path(here), names)
             continue
-        waiting += sorted((one.path for one in listed if _is_looked_into(one)), reverse=True)
+        waiting += sorted((one.path for one in listed if _is_searched(one)), reverse=True)
         yield from _file(Path(here), sorted(names))
 
 
-def _is_looked_into(entry: os.DirEntry[str]) -> bool:
+def _is_searched(entry: os.DirEntry[str]) -> bool:
     left_out = entry.name in _SKIPPED or entry.name.endswith(".blobs")
     return not left_out and entry.is_dir(follow_symlinks=False)
 
 
-def _claims_to_be_one(folder: Path) -> bool:
+def _has_own_manifest(folder: Path) -> bool:
     """Return True for a manifest of Reenact. Without events, the capture is damaged."""
     try:
         with open_regular(folder / MANIFEST) as file:
@@ -272,10 +272,10 @@ def _calls(listed: list[Any], written: int) -> Iterator[Call]:
         except ReenactError:
             continue
         seq = divergence.event_seq
-        said = [CallText(CALL, f"{divergence.detail} ({divergence.code})")]
+        texts = [CallText(CALL, f"{divergence.detail} ({divergence.code})")]
         gaps = flatten([msgspec.to_builtins(gap) for gap in divergence.paths])
-        said += [CallText("difference", gaps)] if gaps else []
-        said += [CallText("hint", divergence.hint)] if divergence.hint else []
+        texts += [CallText("difference", gaps)] if gaps else []
+        texts += [CallText("hint", divergence.hint)] if divergence.hint else []
         yield Call(
             seq=seq if type(seq) is int else 0,
             closed=seq if type(seq) is int else 0,
@@ -287,5 +287,5 @@ def _calls(listed: list[Any], written: int) -> Iterator[Call]:
             name=divergence.code,
             failed=True,
             diverged=divergence.code,
-            said=said,
+            said=texts,
         )

@@ -84,14 +84,14 @@ class Updater:
             with _transaction(self._database):
                 while waiting and self.progress.events < enough:
                     key = waiting.pop()
-                    self._take_in(key, found[key])
+                    self._index(key, found[key])
         return self.progress
 
     def _forget(self, known: IndexedFile) -> None:
         remove(self._database, known.id, words=self._words)
         self._database.execute("DELETE FROM recordings WHERE id = ?", (known.id,))
 
-    def _take_in(self, key: bytes, found: SourceFile) -> None:
+    def _index(self, key: bytes, found: SourceFile) -> None:
         known = self._known.get(key)
         self.progress.read += 1
         try:
@@ -109,25 +109,25 @@ class Updater:
             self._unreadable(key, found, unreadable(found.path, error))
 
     def _finished(self, key: bytes, found: SourceFile, known: IndexedFile | None) -> None:
-        told = about(found.path)
-        if known is not None and known.digest == told.digest and known.form == found.form:
+        info = about(found.path)
+        if known is not None and known.digest == info.digest and known.form == found.form:
             stamp = "UPDATE recordings SET stamp = ? WHERE id = ?"
             self._database.execute(stamp, (found.stamp, known.id))
             return
-        writer = self._writer(self._row(key, found, known, told))
+        writer = self._writer(self._row(key, found, known, info))
         for log, event in finished_events(found.path):
             writer.add(log, event)
             self.progress.events += 1
         writer.finish()
 
     def _grown(self, key: bytes, found: SourceFile, known: IndexedFile | None) -> None:
-        told = unfinished_info(found.path)
+        info = unfinished_info(found.path)
         read: dict[str, int] = {}
         if known is not None and known.form == found.form and _has_grown(known.stamp, found.stamp):
             read = json.loads(known.read)
             recording = known.id
         else:
-            recording = self._row(key, found, known, told)
+            recording = self._row(key, found, known, info)
         writer = self._writer(recording)
         for log, event in unfinished_events(found.path, read):
             writer.add(log, event)
@@ -140,16 +140,16 @@ class Updater:
 
     def _report(self, key: bytes, found: SourceFile, known: IndexedFile | None) -> None:
         when = int(found.path.stat().st_mtime * 1000)
-        told = read_report(found.path, when)
-        if told is None:
+        report = read_report(found.path, when)
+        if report is None:
             self._row(key, found, known, RecordingInfo(status=""))
             return
-        about = key_of(self._root / told.recording, self._root) if told.recording else None
+        about = key_of(self._root / report.recording, self._root) if report.recording else None
         row = self._row(
-            key, found, known, RecordingInfo(status=told.status, created=when), about=about
+            key, found, known, RecordingInfo(status=report.status, created=when), about=about
         )
         writer = self._writer(row)
-        for call in told.calls:
+        for call in report.calls:
             writer.put(call)
         writer.finish()
 
@@ -161,15 +161,15 @@ class Updater:
         row = self._row(
             key, found, IndexedFile(*known) if known else None, RecordingInfo(status="unreadable")
         )
-        said = (error.message, error.hint or "", row)
-        self._database.execute("UPDATE recordings SET problem = ?, hint = ? WHERE id = ?", said)
+        values = (error.message, error.hint or "", row)
+        self._database.execute("UPDATE recordings SET problem = ?, hint = ? WHERE id = ?", values)
 
     def _row(
         self,
         key: bytes,
         found: SourceFile,
         known: IndexedFile | None,
-        told: RecordingInfo,
+        info: RecordingInfo,
         *,
         form: str = "",
         about: bytes | None = None,
@@ -181,8 +181,8 @@ class Updater:
             "INSERT INTO recordings (path, form, stamp, digest, about, capture, status, created, "
             "events) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(key, form or found.form, found.stamp, told.digest, about),
-                *(told.capture, told.status, told.created, told.events),
+                *(key, form or found.form, found.stamp, info.digest, about),
+                *(info.capture, info.status, info.created, info.events),
             ),
         )
         assert row.lastrowid is not None
