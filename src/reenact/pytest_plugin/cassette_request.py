@@ -176,7 +176,7 @@ def has_fixtures(item: pytest.Item) -> bool:
 def requests_cassette(item: pytest.Item) -> bool:
     """Return True if the test has a cassette.
 
-    pytest calls it for every test, so it must be cheap.
+    It is called for every test, so it must be cheap.
     """
     if getattr(item, "reenact_request", None) is not None:
         return True

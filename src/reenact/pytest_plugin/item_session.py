@@ -90,7 +90,10 @@ class ItemSession:
         folder.cleanup()
 
     def close(self) -> None:
-        """Close the session. Raises :class:`DivergenceError` unless the test has already failed."""
+        """Close the session.
+
+        Raises :class:`DivergenceError` if the replay diverged, unless the test has already failed.
+        """
         if not self.is_open or self.session is None:
             return
         self.is_open = False
@@ -296,7 +299,7 @@ def seed_again(item: pytest.Item) -> None:
 
 
 def seed_fixture(fixture: Any, item: pytest.Item) -> bool:
-    """Replace the value of the fixture ``faker_seed`` of pytest-randomly by the seed of the test.
+    """Replace the value of the fixture ``faker_seed`` of pytest-randomly with the test's seed.
 
     Returns False for any other fixture.
     """

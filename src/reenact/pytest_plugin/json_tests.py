@@ -250,7 +250,7 @@ def _imported(name: str, entry: str, place: str) -> Any:
 
 
 def _check_folder(module: Any, name: str, place: str, folder: Path) -> None:
-    """Raise :class:`UsageError` if Python has imported a different module from that in ``folder``.
+    """Raise :class:`UsageError` if the imported module is not the one in ``folder``.
 
     Two folders with a ``tests.json`` may each have a module ``app``, and Python imports only one.
     """
@@ -314,5 +314,5 @@ def _is_success(error: BaseException) -> bool:
 
 
 def _names(kind: type[BaseException]) -> tuple[str, str]:
-    """Return the name and the qualified name, such as ``NotThere`` and ``package.NotThere``."""
+    """Return the name and the qualified name of an exception class."""
     return kind.__name__, f"{kind.__module__}.{kind.__qualname__}"

@@ -99,7 +99,7 @@ def _where(folder: str) -> str:
 
 
 def setting(config: pytest.Config, name: str) -> str:
-    """Return a value of the settings file, or an empty string."""
+    """Return a setting of pytest, or an empty string."""
     return str(config.getini(name)).strip()
 
 

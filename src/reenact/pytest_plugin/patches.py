@@ -39,8 +39,8 @@ _PREFIX = "real_"
 class FreezingPatch:
     """Patch that lets freezegun read the clocks of the session.
 
-    It replaces ``real_time`` and similar names by the functions of ``time``, which the session has
-    patched. It does nothing if freezegun is not imported.
+    It replaces ``real_time`` and similar names with the functions of ``time``, which the session
+    has patched. It does nothing if freezegun is not imported.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ async def _in_session(
 @contextmanager
 def noticing_servers() -> Iterator[None]:
     """Track the ports that this process binds, inside and outside of sessions."""
-    # Libraries can replace `socket.socket` by a subclass.
+    # Libraries can replace `socket.socket` with a subclass.
     home = next(one for one in socket.socket.__mro__ if one.__module__ == "socket")
     patch = Patch(home, "bind", _bind)
     patch.install()

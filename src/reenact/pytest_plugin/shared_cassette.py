@@ -67,7 +67,7 @@ class Part:
             _write(target, pieces, source.manifest())
 
     def put_back(self, own: Path) -> None:
-        """Replace the part by the tape ``own``. The other parts are unchanged."""
+        """Replace the part with the tape ``own``. The other parts are unchanged."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(self.path), open_recording(own) as source:
             mine = [_Piece(source, event) for event in source]

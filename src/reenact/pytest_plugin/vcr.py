@@ -85,9 +85,9 @@ def is_on(config: pytest.Config) -> bool:
 
 
 def configure(config: pytest.Config) -> None:
-    """Register the markers and fixtures.
+    """Register the markers and fixtures, if the support is enabled.
 
-    Raises :class:`pytest.UsageError` if a different plugin handles the marker too.
+    Raises :class:`pytest.UsageError` if a different plugin handles the marker, too.
     """
     if not is_on(config):
         return
@@ -107,7 +107,7 @@ def configure(config: pytest.Config) -> None:
 def requests_cassette(item: pytest.Item) -> bool:
     """Return True if a marker or option of pytest-recording gives the test a cassette.
 
-    pytest calls it for every test, so it must be cheap.
+    It is called for every test, so it must be cheap.
     """
     config = item.config
     if not isinstance(item, pytest.Function) or not is_on(config):

@@ -204,7 +204,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Return the size of the recorded terminal, or the default size, as ``COLUMNS`` and
         ``LINES``.
 
-        Returns nothing if the recording sets one of them, or if the current terminal has this size.
+        The result is empty if the recording contains one of them, or if the current terminal has
+        the recorded size.
         """
         if any(name in text for name in _SIZE) or self.terminal == _terminal():
             return {}

@@ -132,7 +132,7 @@ class ForkRun:
     def _folder(self) -> Path:
         """Return the capture directory to write.
 
-        If the fork is a tape, it is created from it at the end.
+        A tape is created from this directory at the end.
         """
         is_tape = self._target.suffix == ".jsonl"
         return self._target.with_name(f"{self._target.name}.capture") if is_tape else self._target
@@ -256,9 +256,9 @@ class ForkRun:
         )
 
     def _print_unused(self) -> bool:
-        """Print the recorded calls before the fork point that the program did not make.
+        """Print the first recorded call before the fork point that the program did not make.
 
-        Returns True if there are any.
+        The number of other such calls follows. Returns True if there are any.
         """
         assert self._ledger is not None
         assert self._parts is not None

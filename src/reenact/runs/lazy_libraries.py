@@ -77,4 +77,7 @@ _INSTEAD: dict[str, dict[str, Any]] = {  # attributes that do not load the modul
     "typing_extensions": {"get_type_hints": _type_hints},
 }
 _ALSO_IN = {"typing_extensions": "typing"}
-"""Standard modules that have the used names of another module, since Python 3.11."""
+"""Modules to load instead.
+
+Since Python 3.11, ``typing`` has the names that are used from ``typing_extensions``.
+"""

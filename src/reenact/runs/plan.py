@@ -106,7 +106,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
     """Error of a recording that could not be read."""
     approximate: str = ""
     update: dict[str, Any] | None = None
-    """Counts of unchanged, changed, added and dropped calls of an update."""
+    """Changes of an update: the number of kept calls, and the changed, added and dropped calls."""
     ended: bool = False
 
 

@@ -58,7 +58,7 @@ class Summary(msgspec.Struct, kw_only=True):
     None derives it from the divergences.
     """
     update: dict[str, Any] | None = None
-    """Counts of unchanged, changed, added and dropped calls of an update."""
+    """Changes of an update: the number of kept calls, and the changed, added and dropped calls."""
     arguments: dict[str, list[str]] | None = None
     """Recorded and given arguments, if they differ."""
     content_hash: str | None = None

@@ -257,7 +257,7 @@ def _wait(
 def _end(process: subprocess.Popen[bytes], others: Sequence[int]) -> int:
     """End the program and ``others``.
 
-    It may wait for a thread that died of a divergence, and would never end.
+    The program may wait for a thread that a divergence has ended, and would never end.
     """
     pids = dict.fromkeys((process.pid, *others))
     _send(pids, signal.SIGTERM)

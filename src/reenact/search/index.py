@@ -286,7 +286,10 @@ def drop(path: Path) -> None:
 
 
 VERSION = 1
-"""Version of the tables and their content. An index with a different version is rebuilt."""
+"""Version of the tables and their content.
+
+An older or damaged index is rebuilt. An index of a newer version is not used.
+"""
 
 _TABLES = """
 CREATE TABLE recordings (

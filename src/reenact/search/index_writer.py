@@ -1,4 +1,4 @@
-"""Writer that adds calls and their texts to the index, and their removal."""
+"""Writer that adds calls and their texts to the index, and a function that removes them."""
 
 from __future__ import annotations
 

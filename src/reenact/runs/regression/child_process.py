@@ -17,7 +17,7 @@ from reenact._system import monotonic
 __all__ = ["LAST_WORDS", "ChildProcess", "kill_group", "wait_for_end"]
 
 LAST_WORDS = 2_000
-"""Maximum number of characters of a process's output that are stored, counted from the end."""
+"""Number of characters at the end of a process's output that are stored."""
 _TICK = 0.5
 """Seconds between two checks of whether a process has ended, because others can hold its pipes
 open."""

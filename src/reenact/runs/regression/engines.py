@@ -52,7 +52,7 @@ class LocalEngine:
         self._job, self._jobs, self._means = job, jobs, means
 
     def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
-        """See :class:`Engine`."""
+        """Replay the recordings in threads and yield the outcomes."""
         pending: set[Future[Outcome]] = set()
         pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="reenact-regress")
         with closing(fetching_performer(self._job, self._means)) as perform, pool:
@@ -101,7 +101,7 @@ class RayEngine:
         self._job, self._jobs, self._address, self._means = job, jobs, address, means
 
     def perform(self, recordings: Sequence[Location]) -> Generator[Outcome, None, None]:
-        """See :class:`Engine`."""
+        """Replay the recordings on the cluster and yield the outcomes."""
         connected = self._connect()
         actors = _Actors(self._ray, self._job, self._jobs, self._means)
         try:

@@ -90,7 +90,7 @@ class Outcome(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
 
 
 def _text(text: str) -> str:
-    """Return ``said`` as text that can be encoded. Lone surrogates are escaped."""
+    """Return ``text`` with lone surrogates escaped, so that it can be encoded."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -184,7 +184,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Return an identifier that depends only on status, cause and baseline."""
+        """Return an identifier that depends only on the cause, the status and the baseline."""
         text = f"{self.status}\n{self.cause}\n{self.known}"
         return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
@@ -210,7 +210,10 @@ independent of the order of arrival.
 
 
 class Tally:
-    """Outcomes of a regression, and their counts. The cost of :meth:`add` does not grow."""
+    """Outcomes of a regression, and their counts.
+
+    The cost of :meth:`add` does not depend on the number of outcomes.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

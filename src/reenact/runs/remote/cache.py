@@ -24,7 +24,7 @@ __all__ = ["MOST", "Cache", "cache_folder"]
 MOST = 8 << 30
 """Default limit in bytes."""
 _LOW = 0.9
-"""Share of the limit that remains after a cleanup, so that the next download needs none."""
+"""Share of the limit to which a cleanup reduces the cache, so that the next download needs none."""
 _SHARE = 16
 """Divisor of the free space after whose use the cache is measured again.
 

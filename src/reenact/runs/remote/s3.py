@@ -216,7 +216,7 @@ def _is_member(key: str, start: str, parts: frozenset[str], blobs: str) -> bool:
 
 
 def version_of(objects: Iterable[Object]) -> str:
-    """Return a digest that changes with any of the objects."""
+    """Return a digest that changes when any of the objects changes."""
     return sha256(repr([tuple(one) for one in sorted(objects)]).encode()).hexdigest()
 
 
@@ -354,7 +354,7 @@ class Bucket:
             raise self._otherwise(key, error) from None
 
     def _otherwise(self, key: str, error: Exception) -> ReenactError:
-        """Convert an error without a type of its own. A listing has its status only in the text."""
+        """Convert any other error. Errors of a listing contain the status only in their text."""
         status = _STATUS.search(str(error))
         if status is not None and status[1] == "404":
             return self._missing(key)
