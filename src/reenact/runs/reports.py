@@ -81,7 +81,7 @@ class Summary(msgspec.Struct, kw_only=True):
     def line(self) -> str:
         """Return a summary such as ``replayed 42 calls in 7 lanes, 0 live, 0 unused``.
 
-        It contains the number of draws only if there are no calls.
+        A run without calls shows the number of draws instead.
         """
         drew = self.draws and not self.calls
         calls = _count(self.draws, "draw") if drew else _count(self.calls, "call")

@@ -222,9 +222,10 @@ def run_program(
 ) -> int:
     """Run a program with the standard streams of this process and return its return code.
 
-    The return code is that of ``subprocess``. ``output`` replaces standard output. ``doomed``
-    returns the processes of a failed run, or None as long as the run has not failed. If the program
-    has not ended ``patience`` seconds after a failure, it is ended together with these processes.
+    A negative return code is a signal, as in ``subprocess``. ``output`` replaces standard output.
+    ``doomed`` returns the processes of a failed run, or None as long as the run has not failed. If
+    the program has not ended ``patience`` seconds after a failure, it is ended together with these
+    processes.
     """
     try:
         process = subprocess.Popen(list(argv), env=dict(environ), stdout=output)
@@ -356,8 +357,7 @@ def _homes() -> dict[str, str]:
 def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
     """Run ``command`` live and return its exit code and the modules that it imported.
 
-    Its standard output goes to standard error. Modules are those of its Python processes at their
-    end.
+    Its standard output goes to standard error. Every Python process lists its modules when it ends.
     """
     check_command(command, replays=False, isolated=False)
     with _explain_folder() as folder:

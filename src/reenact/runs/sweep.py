@@ -63,8 +63,8 @@ def sweep(
 ) -> tuple[Path, list[Step]]:
     """Fork ``times`` times at every call of kind ``each``.
 
-    A fork has failed if its program or ``check`` ends with a non-zero code. ``check`` gets the path
-    of the recording in ``REENACT_FORK`` and that of the output in ``REENACT_OUTPUT``. Returns the
+    A fork has failed if its program or ``check`` ends with a non-zero code. ``REENACT_FORK`` and
+    ``REENACT_OUTPUT`` contain the paths of the recording and the output for ``check``. Returns the
     folder of all forks, and the steps.
     """
     root = find_root(Path.cwd(), os.environ)
