@@ -1,8 +1,8 @@
 """Lanes: one numbered line of execution per thread, task, job or child process.
 
 A lane is assigned when a thread, task or job is spawned, in program order, so it has the same
-name in every run. The current lane is that of the current task, otherwise that of the thread (or
-of the job that the thread works on). A context variable cannot hold it, because ``to_thread`` and
+name in every run. The current lane belongs to the current task, otherwise to the thread (or to the
+job that the thread works on). A context variable cannot hold it, because ``to_thread`` and
 anyio copy context variables into their workers.
 """
 

@@ -2,8 +2,8 @@
 
 A connection to a port that the program, or another process of the same run, has opened stays
 inside. Lookups that the machine resolves itself (numbers, ``localhost``, its own name, its hosts
-file) send nothing. Which process holds a socket or pipe, and whether packets can leave the
-machine, is read from Linux (``/proc`` and netlink).
+file) send nothing. Linux (``/proc`` and netlink) provides the owner of a socket or pipe, and
+whether packets can leave the machine.
 
 A run consists of the process in which Reenact started, its descendants, and, below ``reenact
 run``, the processes that were started with the same ``REENACT_RUN``.
@@ -486,7 +486,7 @@ def stays_inside(sock: socket.socket, address: Any) -> bool:
     if sock.family == socket.AF_UNIX:
         if listens_on_path(address) or run_listens_on_path(address):
             return True
-        # A child asks after a manager of its parent's that has ended, and takes no for an answer.
+        # A child can query a manager of its parent that has ended, and handles the failure.
         gone = not os.path.exists(address)
         return gone and calling_module(frozenset()).startswith("multiprocessing.")
     if sock.family not in _INTERNET:

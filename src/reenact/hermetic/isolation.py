@@ -72,7 +72,8 @@ def isolate() -> None:
 
 def _leave() -> None:
     user, group = os.geteuid(), os.getegid()
-    # Also as root: in a namespace of the machine's own user namespace, root could return to its network.
+    # Root does this too: in a namespace of the machine's own user namespace, root could return to
+    # its network.
     _unshare(_NEW_USER | _NEW_NET)
     # In the new user namespace everybody keeps the number that they have.
     _write("/proc/self/setgroups", "deny")

@@ -313,7 +313,7 @@ def _note_got(owner: Any, item: Any, position: int | None) -> None:
         _act_for(mark)
         return
     # A method that was bound before the patches were installed, as in ``iter(items.get, None)``, does
-    # not come by ``_asks``: here the next item tells that the work on the last one has ended.
+    # not call ``_asks``. Here the next item shows that the work on the last one has ended.
     last = _HANDED.get()
     if last is not None and last.queue is not None and last.queue() is owner:
         _act_for(None)

@@ -1,7 +1,7 @@
 """Import of foreign recordings: calls, files and complete folders.
 
 Imported calls get the same keys and the same redaction as calls that Reenact recorded. Originals
-are never modified. An existing tape is kept unless the caller asks to replace it.
+are never modified. An existing tape is kept unless the caller requests its replacement.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def _start(settings: Settings, target: Path, clock: Clock, origin: Origin) -> _C
 def _times(items: Sequence[Item], written: int | None) -> Iterator[int]:
     """Yield the start of the recording, then the time of each call.
 
-    A call without a time gets that of the previous call, of the first call with a time, or of the
-    file.
+    A call without a time gets the time of the previous call, of the first call with a time, or of
+    the file.
     """
     known = (item.ts for item in items if isinstance(item, Exchange) and item.ts is not None)
     last = next(known, start_clock()() if written is None else written)

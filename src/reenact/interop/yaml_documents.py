@@ -64,7 +64,7 @@ def read_yaml(content: bytes) -> Any:
         mark = getattr(error, "problem_mark", None)
         place = "the document" if mark is None else f"line {mark.line + 1}"
         raise damaged("not YAML that can be read", place) from None
-    except ValueError:  # bytes that are no text
+    except ValueError:  # bytes that are not text
         raise damaged("not YAML that can be read", "the document") from None
     return reader.document
 

@@ -70,7 +70,7 @@ _NUMBERS = dict(
 class Meter:
     """Counter for the entries of a cassette and their stored bytes.
 
-    The bytes are those of the event payloads, including large ones that are stored next to the
+    It counts the bytes of the event payloads, including large ones that are stored next to the
     file. The container's own bytes do not count.
     """
 

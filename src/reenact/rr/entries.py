@@ -143,7 +143,7 @@ def _cuts(value: Any) -> tuple[int, ...]:
 
 
 def fields_of(entry: Entry) -> Data:
-    """Return the event fields of ``entry`` other than kind, op and key."""
+    """Return the event fields of ``entry`` except kind, op and key."""
     fields: Data = {
         "request": _text_or_bytes(entry.req),
         "response": _text_or_bytes(entry.resp),

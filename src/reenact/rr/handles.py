@@ -41,18 +41,21 @@ _current: Final[ContextVar[int]] = ContextVar("reenact.rr", default=0)
 def open_handle(cfg: Cfg, *, policy: str | bytes | None = None) -> int:
     """Open a cassette and return its handle: 1, 2, …, never used again.
 
-    ``cfg`` is an X07 cfg document or a mapping: ``path`` below ``.reenact/cassettes/`` or, with
-    ``fixture_root`` (else ``REENACT_FIXTURE_ROOT``), below the ``rr`` folder of that one; ``mode``
-    (a name or 0 to 4), ``match_mode`` (``lookup`` or ``transcript``, 0 or 1), the limits
-    ``max_cassette_bytes``, ``max_entries``, ``max_req_bytes``, ``max_resp_bytes`` and
-    ``max_key_bytes`` (0 means zero, left out unlimited), for the mode ``record`` ``append`` or
-    ``overwrite``, and ``policy``. A path that ends in ``.rrbin`` is an X07 cassette, which is read
-    and written as such.
+    ``cfg`` is an X07 cfg document or a mapping with these keys:
 
-    ``policy`` is the id of a pinned policy; by default that of the project. Its modes, worlds, kinds,
-    operations, budgets and sanitizer hold. Raises :class:`RrError` 2000 to 2008 and 2014,
-    :class:`PolicyInvalid` for a policy that does not exist or is not what was pinned, and
-    :class:`PolicyRefused` for what the index does not allow.
+    - ``path``: below ``.reenact/cassettes/``. With ``fixture_root`` (or ``REENACT_FIXTURE_ROOT``) it
+      is below the ``rr`` folder of that root. A path that ends in ``.rrbin`` is an X07 cassette,
+      which is read and written in its own format.
+    - ``mode`` (a name or 0 to 4), and ``match_mode`` (``lookup`` or ``transcript``, 0 or 1).
+    - the limits ``max_cassette_bytes``, ``max_entries``, ``max_req_bytes``, ``max_resp_bytes`` and
+      ``max_key_bytes``. 0 means zero, and an omitted limit is unlimited.
+    - ``append`` or ``overwrite``, for the mode ``record``.
+    - ``policy``.
+
+    ``policy`` is the id of a pinned policy, by default the policy of the project. Its modes, worlds,
+    kinds, operations, budgets and sanitizer apply. Raises :class:`RrError` 2000 to 2008 and 2014,
+    :class:`PolicyInvalid` for a policy that does not exist or differs from its pin, and
+    :class:`PolicyRefused` if the index does not allow it.
     """
     cassette = context_outside_sessions().run(_opened, read_cfg(cfg, policy))
     handle = next(_numbers)
@@ -181,7 +184,7 @@ class Scope:
         assert self._token is not None
         try:
             _current.reset(self._token)
-        except ValueError:  # left in another context than it was entered in, as fixtures do
+        except ValueError:  # exited in a different context, as fixtures do
             _current.set(self._before)
 
     async def __aenter__(self) -> int:

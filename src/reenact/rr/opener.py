@@ -193,6 +193,6 @@ def _is_cut_short(path: Path) -> bool:
         with path.open("rb") as file:
             for line in file:
                 last = line
-    except OSError:  # not readable is another problem than cut short
+    except OSError:  # an unreadable file is a different problem
         return False
     return not (last.startswith(_CLOSING) and last.endswith(b"\n"))

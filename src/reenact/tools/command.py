@@ -400,7 +400,7 @@ class Command:
         """End of the command."""
         return outcome(self.code or 0, self._seconds if self.timed_out else None)
 
-    # What its thread does
+    # Thread of the command
 
     def _follow(self) -> None:
         with register_thread():

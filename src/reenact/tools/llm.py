@@ -1,4 +1,4 @@
-"""``reenact.llm``: a decorator for functions that call a model by other means than HTTP.
+"""``reenact.llm``: a decorator for functions that call a model without HTTP.
 
 The stop reason and token usage are read from the result shapes of common clients.
 """

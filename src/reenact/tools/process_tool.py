@@ -207,7 +207,7 @@ def process(
     return found
 
 
-# What is seen of them
+# Observations of background commands
 
 
 def _listed(asked: _Asked, here: Background) -> Data:

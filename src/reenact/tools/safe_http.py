@@ -228,7 +228,7 @@ def _split(url: str) -> SplitResult:
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return parts
     except ValueError:
-        pass  # a port that is no number, brackets that do not close
+        pass  # a port that is not a number, or an unclosed bracket
     raise WebFailed(
         "this is no address that can be fetched", hint="http://… or https://…", details={}
     )

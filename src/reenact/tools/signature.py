@@ -152,7 +152,7 @@ class Form:
         kind = Kind(self.hints.get(parameter.name, Any))
         try:
             return kind.read(data)
-        except (TypeError, Unreadable):  # an annotation that nobody can read by
+        except (TypeError, Unreadable):  # an annotation that is not supported for reading
             return data
         except ValueError as error:
             raise ValueError(f"the argument {name!r} does not fit: {error}") from error

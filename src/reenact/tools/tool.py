@@ -107,7 +107,7 @@ class Tool(Generic[P, R]):
             if hasattr(function, mimed):
                 setattr(self, mimed, getattr(function, mimed))
 
-    # What a model is told
+    # Description for models
 
     @property
     def description(self) -> str:
@@ -268,7 +268,7 @@ class Tool(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Tool[..., R]:
         receiver = owner if self._of_class else instance
         if receiver is None or not isinstance(self.function, FunctionType):
-            return self  # as Python does it: other callables are no methods
+            return self  # like Python: other callables do not become methods
         method = cast("Callable[..., R]", MethodType(self.function, receiver))
         return Tool(method, self._said, form=self._method)
 
@@ -331,15 +331,15 @@ def tool(
     """Return a tool that wraps ``function``: a function, coroutine function, generator of either
     kind, method, or any other callable.
 
-    Its calls are recorded as ``tool_call`` and ``tool_result``, and everything inside in a lane of
-    its own. A replay does not run it (``stub``). With ``replay="re-execute"`` a replay runs it,
-    serves its calls from its lane and compares its result. ``pass`` runs it unrecorded, if the
-    policy allows that. A rule of the policy takes precedence over these options.
+    Its calls are recorded as ``tool_call`` and ``tool_result``, and everything inside in a separate
+    lane. A replay does not run it (``stub``). With ``replay="re-execute"`` a replay runs it, serves
+    its calls from its lane and compares its result. ``pass`` runs it unrecorded, if the policy
+    allows that. A rule of the policy takes precedence over these options.
 
     ``volatile`` are paths in the result that differ in every run (``"tookMs"``, ``"$.a.at"``), also
     in the ``details`` of its exceptions. They are never compared and do not count for the content
     hash. ``hidden`` are arguments that are not part of the call, such as a context or a client.
-    ``name`` and ``description`` are those of the function by default.
+    ``name`` and ``description`` default to the name and docstring of the function.
     """
     said = Said(name=name, description=description, replay=replay, volatile=volatile, hidden=hidden)
     return (lambda real: _made(real, said)) if function is None else _made(function, said)

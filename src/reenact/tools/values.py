@@ -212,7 +212,7 @@ def _is_plain(annotation: Any) -> bool:
 
 
 def _convert(data: Any, annotation: Any, *, strict: bool) -> Any:
-    if is_model(annotation):  # says more about what does not fit than a hook can
+    if is_model(annotation):  # reports more details of invalid data than a hook can
         return annotation.model_validate(data)
     _build(annotation)
     return msgspec.convert(data, annotation, builtin_types=(bytes,), dec_hook=_made, strict=strict)
@@ -238,7 +238,7 @@ def _build(annotation: Any) -> None:
         try:
             msgspec.json.Decoder(annotation, dec_hook=_made)
         except (TypeError, NameError):
-            return  # whoever reads by it is told
+            return  # reading by the annotation raises the error
         if hashable:
             if len(_built) >= _MOST_BUILT:
                 _built.clear()

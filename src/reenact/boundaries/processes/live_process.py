@@ -144,9 +144,7 @@ class Recorded(Relay):
         """
         try:
             found = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except (
-            ChildProcessError
-        ):  # the program has just waited for it and is about to store the code
+        except ChildProcessError:  # already reaped; the code is stored soon
             self.reaped.wait(SOON)
             return self.code or 0
         if found is None:

@@ -81,8 +81,8 @@ _MOST: Final = 65_536
 class Replayed(Relay):
     """Relay of a replayed process.
 
-    ``control`` tells the stand-in how to end. ``error`` is the error that ended its recording
-    early.
+    ``control`` is the pipe that makes the stand-in end. ``error`` is the error that ended its
+    recording early.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Replayed(Relay):
     def start(self, pid: int) -> None:
         """The stand-in is process ``pid``."""
         self.session.in_flight.begin(self.opened, self._abandoned)
-        self.session.scheduler.helper_comes()  # before the program continues, because it can wait for this
+        self.session.scheduler.helper_comes()  # before the program can wait for it
         self.begin(pid, self._emit, *([] if self._source is None else [self._listen]))
 
     def fail(self, error: BaseException) -> None:

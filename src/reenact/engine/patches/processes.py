@@ -1,7 +1,7 @@
 """Worker processes: their jobs, the order of results, numbering, and termination.
 
 A job of a process pool gets a lane when it is submitted and carries it to the worker that runs
-it. Which worker that is varies. The pool's thread reads results from a pipe in the order in which
+it. The choice of the worker varies. The pool's thread reads results from a pipe in the order in which
 workers finish. In a replay, an early result is held until its turn by a thread of its own, so the
 pool's thread can continue to read.
 

@@ -1,8 +1,8 @@
 """Changes made by an update: calls that were kept, changed, added and dropped.
 
 A call that is made again has no recorded counterpart at first, only a position: the recorded call
-that was next in its lane. Whether that call was replaced or merely came later is decided at the
-end, when the unused recorded calls are known.
+that was next in its lane. At the end, when the unused recorded calls are known, the update
+decides whether that call was replaced or merely came later.
 """
 
 from __future__ import annotations
