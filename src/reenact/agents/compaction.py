@@ -87,7 +87,7 @@ def cut(messages: Sequence[Message], keep: int) -> int:
 
 
 def compacted(messages: Sequence[Message], decided: Decided) -> list[Message]:
-    """The conversation after the decision."""
+    """Return the conversation after the decision."""
     kept = list(messages[len(messages) - decided.keep :]) if decided.keep else []
     summary = Message(role="user", text=f"Summary of the conversation so far:\n{decided.summary}")
     return [summary, *kept]
@@ -116,7 +116,7 @@ def _line(message: Message, clip: int | None) -> str:
 
 
 def decision_call(reason: str, messages: int) -> Call:
-    """The call that the decision is: what is asked in the course of it is inside."""
+    """Return the call of the decision. Model calls for the summary are nested in it."""
     return Call(
         type="nondeterministic",
         capability="llm.call",

@@ -51,7 +51,7 @@ class Teller:
         self.emit = channel.emit
 
     def piece(self, piece: Delta | Any) -> Any:
-        """A piece of an answer has come. Returns the whole answer, if it is the last one."""
+        """Emit a piece of a reply. Return the complete reply if it is the last piece."""
         if isinstance(piece, Delta) and piece.thinking:
             self.emit("thinking", {"phase": "delta", "delta": piece.thinking})
         if isinstance(piece, Delta) and piece.text:
@@ -59,7 +59,7 @@ class Teller:
         return reply_in(piece)
 
     def reply(self, reply: ModelReply) -> None:
-        """An answer is there."""
+        """Emit a complete reply."""
         for thought in reply.reasoning:
             if thought.text:
                 self.emit("thinking", {"phase": "end", "text": thought.text})
@@ -67,16 +67,16 @@ class Teller:
             self.emit("assistant", {"phase": "end", "text": reply.text})
 
     def starts(self, request: ToolRequest) -> None:
-        """A tool is about to be called."""
+        """Emit the start of a tool call."""
         args = request.written if request.arguments is None else request.arguments
         self._tool(request, {"phase": "start", "args": args})
 
     def updates(self, request: ToolRequest, piece: Any) -> None:
-        """A tool has something to say before its end."""
+        """Emit a partial result of a tool."""
         self._tool(request, {"phase": "update", "partialResult": _short(told(piece))})
 
     def ends(self, request: ToolRequest, outcome: Outcome) -> None:
-        """A tool has come to an end."""
+        """Emit the result of a tool."""
         said = {"phase": "result", "isError": outcome.is_error, "result": _short(outcome.text)}
         self._tool(request, said)
 
@@ -85,7 +85,7 @@ class Teller:
 
 
 def reply_in(piece: Delta | Any) -> Any:
-    """The whole answer, where ``piece`` is the last one."""
+    """Return the complete reply in the last piece."""
     return piece.reply if isinstance(piece, Delta) else piece
 
 
@@ -208,7 +208,7 @@ class Performer:
 
 
 def _raise_the_first() -> None:
-    """Of several threads that diverged: what the others raise only follows from the first."""
+    """Raise the first divergence of several threads, because the others are its consequences."""
     session = current()
     if session is not None:
         session.check_open()

@@ -64,7 +64,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, watches: Sequence[Watch[Any]]) -> Observed:
-        """The sum over ``watches``."""
+        """Return the sum over ``watches``."""
         return cls(
             dropped=sum(one.dropped for one in watches),
             pending=sum(one.pending for one in watches),
@@ -90,7 +90,10 @@ class _Observing(threading.Thread):
         self._watch = watch
 
     def idles(self) -> bool:
-        """Has it nothing to do? Only an event gives it something, and who emits one is awake."""
+        """Return whether the thread has nothing to do.
+
+        Only an event gives it work, and the emitting thread is busy then.
+        """
         return self._watch.pending == 0
 
 
@@ -130,7 +133,7 @@ class Watch(Generic[E]):
         self._queue.put(make)
 
     def end(self) -> None:
-        """No more events come."""
+        """Stop the thread after the events in the queue."""
         self._queue.put(None)
 
     def take(self) -> bool:
@@ -156,7 +159,7 @@ class Watch(Generic[E]):
 
 
 def drained(watches: Sequence[Watch[Any]], grace: float) -> Iterator[Callable[[], None]]:
-    """Short waits, until nothing is pending or ``grace`` seconds have passed."""
+    """Yield short waits until nothing is pending or ``grace`` seconds have passed."""
     end = monotonic() + grace
     while any(one.pending for one in watches) and monotonic() < end:
         yield partial(pause, _STEP)
@@ -183,7 +186,7 @@ class BusEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     session_key: str = ""
 
     def to_json(self) -> Data:
-        """The JSON form."""
+        """Return the JSON form."""
         found: Data = msgspec.to_builtins(self)
         return found
 
@@ -236,7 +239,7 @@ class Channel:
 
     @contextmanager
     def here(self) -> Iterator[Channel]:
-        """In the block :func:`emit` and :meth:`Bus.emit` emit in this run."""
+        """Direct :func:`emit` and :meth:`Bus.emit` to this run during the block."""
         token = _CHANNEL.set(self)
         try:
             yield self
@@ -259,9 +262,11 @@ class Bus:
         self._own = Channel(self, f"run_{entropy(8).hex()}", "", None)
 
     def subscribe(self, observer: Subscriber) -> Callable[[], None]:
-        """``observer`` is called with every event from now on, one after another, in a thread of
-        its own that is in no session. Returns the function that ends it; events that it has been
-        given are still seen."""
+        """Call ``observer`` with every further event, in order, in a separate thread outside
+        sessions.
+
+        Returns a function that unsubscribes it. Events that are already queued are still delivered.
+        """
         watch: Watch[BusEvent] = Watch(observer, self._limit)
         with self._lock:
             self._watches = (*self._watches, watch)
@@ -274,8 +279,10 @@ class Bus:
         return unsubscribe
 
     def open(self, run_id: str, session_key: str = "", bridge: Bridge | None = None) -> Channel:
-        """The channel of a run. ``bridge`` is called with each of its events, where it is emitted,
-        and may raise."""
+        """Open the channel of a run.
+
+        ``bridge`` is called with each event in the emitting thread and is allowed to raise.
+        """
         return Channel(self, run_id, session_key, bridge)
 
     def emit(self, stream: str, data: Data | None = None) -> BusEvent:

@@ -64,9 +64,9 @@ _NOTHING: Final[Row] = (None, "nobody")
 
 
 def capture_event(event: BusEvent, clean: Clean = str) -> RunStart | RunEnd | StateMutation | None:
-    """The event that the mapping writes for ``event``; None where it writes none.
+    """Return the capture event that the mapping records for ``event``, or None.
 
-    ``clean`` takes secrets out of a text before it is cut: a part of one is not recognised.
+    ``clean`` redacts a text before it is shortened, because a part of a secret is not recognised.
     """
     kind, writer = TABLE.get((event.stream, str(event.data.get("phase"))), _NOTHING)
     if writer != "mapping" or kind is None:
@@ -93,8 +93,10 @@ def _run_end(event: BusEvent, clean: Clean) -> RunEnd:
 
 
 def _beginning(text: Any, clean: Clean) -> str:
-    """All of a short text; of a longer one, which is in a model call, where it begins and how long
-    it is."""
+    """Return a short text unchanged, and otherwise its beginning and length.
+
+    A model call contains the complete text.
+    """
     whole = clean(str(text))
     return whole if len(whole) <= _SHORT else f"{whole[:_SHORT]}… ({len(whole):,} characters)"
 

@@ -153,7 +153,7 @@ class Loop:
         self._squeezes = 0
 
     def steps(self) -> Generator[Effect, Any, Ended]:
-        """Yields what is to be done, is sent what came of it, and returns how it ended."""
+        """Yield the effects to perform, receive their results, and return the final state."""
         try:
             ended = yield from self._turns()
         except Aborted:
@@ -234,7 +234,7 @@ class Loop:
         return self._retries < self._plan.backoff.retries
 
     def _retry(self, error: Exception) -> Wait:
-        """The wait before the next try."""
+        """Return the wait before the next retry."""
         self._retries += 1
         return Wait(self._plan.backoff.wait(self._retries - 1, retry_after(error)))
 
@@ -306,7 +306,10 @@ class Loop:
         self._emit("compaction", told)
 
     def _keep(self, compaction: Compaction) -> int:
-        """Half as many messages each time that it was not enough."""
+        """Return the number of messages to keep.
+
+        It is halved each time that compaction was not enough.
+        """
         return cut(self.messages, compaction.keep >> self._squeezes)
 
     def _decide(
@@ -342,7 +345,8 @@ class Loop:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Is Reenact misused, or its recording unreadable? Then no other model will help."""
+    """Return whether Reenact is misused or its recording is unreadable, so that other models fail
+    as well."""
     return isinstance(error, ReenactError) and error.code != "recorded.failure"
 
 

@@ -151,9 +151,9 @@ build_decoders(Message, ModelReply)
 
 
 def as_messages(given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-    """Messages, or the dicts that :func:`msgspec.to_builtins` makes of them.
+    """Convert dicts of :func:`msgspec.to_builtins` to messages.
 
-    Raises :class:`UsageError` that names the first one that is neither.
+    Raises :class:`UsageError` for the first item that is neither a message nor such a dict.
     """
     return [_as_message(number, one) for number, one in enumerate(given)]
 
@@ -171,7 +171,7 @@ def _as_message(number: int, one: Message | Mapping[str, Any]) -> Message:
 
 
 def _renamed(one: Mapping[str, Any]) -> dict[str, Any]:
-    """``content`` is what most call the text."""
+    """Accept ``content`` as a common alias of ``text``."""
     found = dict(one)
     if isinstance(found.get("content"), str) and "text" not in found:
         found["text"] = found.pop("content")

@@ -48,13 +48,13 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     most: float = 30.0
 
     def wait(self, retry: int, asked: float | None) -> float:
-        """Seconds before retry ``retry``, counted from 0."""
+        """Return the seconds to wait before the retry ``retry``, counted from 0."""
         return min(self.most, max(self.delay * 2.0**retry, asked or 0.0))
 
 
 def classify(error: Exception) -> Failure:
-    """By the status code that clients of all providers put on their errors, by the words for a
-    conversation that is too long, and by the name of the exception."""
+    """Classify ``error`` by its status code, which clients of all providers set, by error texts for
+    a conversation that is too long, and by the name of the exception."""
     status = _status(error)
     if status in (None, 400, 413, 422) and _overflows(error):
         return "context_overflow"
@@ -108,7 +108,7 @@ def retry_after(error: Exception) -> float | None:
 
 
 def error_class(error: BaseException) -> str:
-    """The name of its class: in a replay of one that is not to be found here, the recorded one."""
+    """Return the class name of ``error``, or the recorded one if the class does not exist here."""
     if isinstance(error, RecordedFailure):
         return str(error.fields.get("error_class", "")).rpartition(".")[2]
     return type(error).__name__

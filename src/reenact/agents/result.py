@@ -84,13 +84,13 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "aborted"
 
     def check(self) -> AgentResult:
-        """The result itself, if the run has not failed. Raises what ended it otherwise."""
+        """Return the result if the run has not failed. Raises the error otherwise."""
         if self.error is None:
             return self
         raise self.error.exception or AgentFailed(self.error)
 
     def to_json(self) -> dict[str, Any]:
-        """The metadata, without the conversation."""
+        """Return the metadata, without the conversation."""
         error = self.error
         return {
             "runId": self.run_id,

@@ -105,7 +105,7 @@ class Run:
         return self
 
     def _join(self, session: Session | None, undo: ExitStack) -> None:
-        """The run is part of ``session``."""
+        """Make the run a part of ``session``."""
         self._session = session
         if session is not None and session is not self._own:
             warn = session.settings.warn
@@ -259,7 +259,7 @@ class Run:
     # Result of the run
 
     def result(self) -> AgentResult:
-        """After the end."""
+        """Return the result, after the end of the run."""
         loop, ended = self._loop, self._ended
         recording, manifest = self._recording()
         return AgentResult(
@@ -302,8 +302,11 @@ def _told(divergence: Divergence) -> Data:
 
 
 def _run_id(session: Session | None) -> str:
-    """In a session the same in every replay: by the recording, the lane, and the how-manieth run
-    of that it is."""
+    """Return the id of the run.
+
+    In a session it is the same in every replay, because it consists of the recording, the lane and
+    the number of the run in that lane.
+    """
     base = "" if session is None or session.mode == "off" else session.run_id
     if session is None or not base:
         return f"run_{entropy(8).hex()}"

@@ -58,12 +58,12 @@ def tell(content: Any) -> Told:
 
 
 def messages_of(value: Any) -> list[Message]:
-    """Messages as the API has them."""
+    """Read the messages of the API."""
     return [message_of(text(item.get("role")), item.get("content")) for item in mappings(value)]
 
 
 def message_of(role: str, content: Any) -> Message:
-    """One message of ``role``, whose content may be a text or blocks."""
+    """Read one message of ``role``. Its content is a text or a list of blocks."""
     told = tell(content)
     return Message(
         role=role,
@@ -110,7 +110,7 @@ def _reasoning(block: dict[str, Any]) -> Reasoning | None:
 
 
 def _attached(blocks: list[dict[str, Any]]) -> Iterator[str]:
-    """Pictures and documents, also those in the results of tools."""
+    """Describe pictures and documents, including pictures in tool results."""
     for block in blocks:
         source = block.get("source")
         if isinstance(source, dict):
@@ -159,7 +159,10 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def _model(place: Place, body: dict[str, Any]) -> str:
-    """Other models are asked at the same places, but without the version of this API."""
+    """Return the model in the path.
+
+    ``anthropic_version`` distinguishes the request from requests to other models.
+    """
     if not text(body.get("anthropic_version")):
         return ""
     for behind, before in _IN_PATHS:
@@ -169,7 +172,7 @@ def _model(place: Place, body: dict[str, Any]) -> str:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     system = sent.get("system")
     found = [message_of("system", system)] if system else []
     return (*found, *messages_of(sent.get("messages")))

@@ -31,7 +31,7 @@ _MEDIA = ("image", "document", "video", "audio")
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has messages; the model is in the path."""
+    """Read a request. It has messages, and the model is in the path."""
     streams = place.path.endswith(_STREAMING)
     model = place.part("/model/", _STREAMING if streams else "/converse")
     if not isinstance(body.get("messages"), list) or not model:
@@ -49,7 +49,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     system = joined((item.get("text") for item in mappings(sent.get("system"))), "\n")
     found = [Message(role="system", text=system)] if system else []
     return (*found, *(_message(item) for item in mappings(sent.get("messages"))))

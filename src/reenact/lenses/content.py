@@ -51,7 +51,7 @@ class Content(NamedTuple):
 
     @property
     def only(self) -> dict[str, Any]:
-        """The object that an answer is which is not streamed."""
+        """Object of a reply that is not streamed."""
         return mapped(self.parts[0].value) if self.parts else {}
 
 
@@ -115,7 +115,7 @@ def _of_frame(frame: eventstream.Frame) -> Part:
 
 
 def _unwrapped(value: Any) -> Any:
-    """The event of another API that Bedrock passes on."""
+    """Unpack an event of another API that Bedrock forwards."""
     packed = inside(value, "bytes")
     if not isinstance(packed, str):
         return value
@@ -141,7 +141,7 @@ def _broken_list(body: bytes) -> Content:
 
 
 def _before_the_break(whole: str) -> Iterator[Any]:
-    """The items of a JSON list that breaks off."""
+    """Yield the items of a truncated JSON list."""
     reader = JSONDecoder()
     at = whole.index("[") + 1
     while True:

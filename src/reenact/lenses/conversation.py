@@ -61,9 +61,9 @@ class Turn(msgspec.Struct, kw_only=True):
 
 
 def conversation(events: Iterable[Recorded], *, undo: Undo | None = None) -> list[Turn]:
-    """The model calls among ``events``, in the order in which they began.
+    """Return the model calls among ``events``, in the order of their start.
 
-    ``events`` come in the order of their seq. The last call of a run is ``conversation(…)[-1]``.
+    ``events`` must be in the order of their seq. The last call of a run is ``conversation(…)[-1]``.
     """
     turns: list[Turn] = []
     known: dict[int, Turn] = {}
@@ -156,7 +156,7 @@ def _answered(response: Data, lens: str, undo: Undo | None) -> Answered | None:
 
 
 def _header(response: Data, name: str) -> str:
-    """All headers of this name, in one. They are stored as pairs."""
+    """Join all headers of this name. They are stored as pairs."""
     found = [
         text(pair[1])
         for pair in listed(response.get("headers"))

@@ -36,7 +36,10 @@ _ENDINGS = tuple(ending for endings in PATHS.values() for ending in endings)
 
 
 def may_ask(method: str, url: str) -> bool:
-    """May this be a model call? Takes next to nothing: it is asked of every HTTP request."""
+    """Return whether a request can be a model call.
+
+    It is fast, because every HTTP request is checked.
+    """
     if method != "POST":
         return False
     end = url.find("?")
@@ -66,7 +69,7 @@ class Place(NamedTuple):
 
 
 def place_of(url: str) -> Place:
-    """Never raises: of a URL that is none, the parts are what they look like."""
+    """Split a URL. Never raises: an invalid URL is split in the same way."""
     _, _, rest = url.partition("?")[0].partition("#")[0].rpartition("://")
     authority, slash, path = rest.partition("/")
     server = authority.rpartition("@")[2].lower()

@@ -30,22 +30,22 @@ _MOST_TOKENS = 2**53
 
 
 def mapped(value: Any) -> dict[str, Any]:
-    """``value`` if it is an object."""
+    """Return ``value`` if it is an object, otherwise an empty dict."""
     return value if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:
-    """``value`` if it is a list."""
+    """Return ``value`` if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
 def text(value: Any) -> str:
-    """``value`` if it is a text."""
+    """Return ``value`` if it is a string, otherwise an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def inside(value: Any, *names: str) -> Any:
-    """The member at the end of ``names``; None where there is none."""
+    """Return the member at the path ``names``, or None."""
     for name in names:
         if not isinstance(value, dict):
             return None
@@ -54,12 +54,12 @@ def inside(value: Any, *names: str) -> Any:
 
 
 def mappings(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects in a list."""
+    """Yield the objects in a list."""
     return (item for item in listed(value) if isinstance(item, dict))
 
 
 def without(value: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """``value`` without the members of these names; what is in it is not copied."""
+    """Return a shallow copy of ``value`` without the members ``names``."""
     return {name: item for name, item in value.items() if name not in names}
 
 
@@ -69,7 +69,7 @@ def joined(texts: Iterable[Any], between: str = "") -> str:
 
 
 def counted(told: Any, *names: tuple[str, tuple[str, ...]]) -> Usage | None:
-    """Token counts: for each pair, the number under the path, if there is one; None for none."""
+    """Return the token counts at the given paths, or None if there are none."""
     found: Usage = {}
     for name, path in names:
         number = inside(told, *path)
@@ -79,7 +79,7 @@ def counted(told: Any, *names: tuple[str, tuple[str, ...]]) -> Usage | None:
 
 
 def decode(encoded: bytes | str) -> tuple[Any, bool]:
-    """The value of ``encoded`` and whether it is JSON."""
+    """Return the value of ``encoded``, and whether it is JSON."""
     try:
         return _decode(encoded), True
     except (ValueError, RecursionError):  # DecodeError and UnicodeDecodeError are ValueErrors
@@ -87,8 +87,10 @@ def decode(encoded: bytes | str) -> tuple[Any, bool]:
 
 
 def _mended(encoded: bytes | str) -> tuple[Any, bool]:
-    """Servers that cut a text in the middle of a character send one half of it as an escape; no
-    such half can be stored, so a question mark stands for it."""
+    """Decode JSON with lone surrogates, which are replaced by a question mark.
+
+    Servers send them if they cut a text in the middle of a character. They cannot be stored.
+    """
     if not (b"\\u" in encoded if isinstance(encoded, bytes) else "\\u" in encoded):
         return None, False
     try:
@@ -99,7 +101,7 @@ def _mended(encoded: bytes | str) -> tuple[Any, bool]:
 
 
 def parsed(arguments: Any) -> Any:
-    """The arguments of a tool call, which some APIs send as JSON in a text."""
+    """Parse the arguments of a tool call, which some APIs send as JSON in a string."""
     if not isinstance(arguments, str):
         return arguments
     value, is_json = decode(arguments)
@@ -107,7 +109,7 @@ def parsed(arguments: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """``value`` as JSON, for people; empty where it is none."""
+    """Return ``value`` as JSON for display, or an empty string if it cannot be encoded."""
     try:
         return msgspec.json.encode(value).decode("utf-8")
     except (TypeError, ValueError, OverflowError, RecursionError):

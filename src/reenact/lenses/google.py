@@ -39,7 +39,7 @@ _MEDIA = (("inlineData", "data"), ("fileData", "fileUri"))
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has contents; the model is in the path."""
+    """Read a request. It has contents, and the model is in the path."""
     if not body.get("contents"):
         return None
     before, _, _ = place.path.rpartition(":")
@@ -54,7 +54,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     system = sent.get("systemInstruction") or sent.get("system_instruction")
     found = [_message("system", system)] if system else []
     contents = sent.get("contents")
@@ -79,8 +79,10 @@ def _message(role: str, content: Any) -> Message:
 
 
 def answered(content: Content) -> Answered:
-    """A stream is a row of responses, each with the next parts; the last has the reason why it
-    stops."""
+    """Read a reply.
+
+    A stream is a sequence of responses with further parts, and the last contains the stop reason.
+    """
     head: dict[str, Any] = {}
     candidates: dict[int, _Candidate] = {}
     error = None

@@ -42,7 +42,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     return tuple(_message(item) for item in mappings(sent.get("messages")))
 
 

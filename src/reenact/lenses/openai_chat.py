@@ -61,7 +61,7 @@ class Gathering:
             self._choices.setdefault(at, _Choice()).add(item)
 
     def choices(self) -> list[tuple[dict[str, Any], Any]]:
-        """Messages as they are when they are not streamed, with their finish reasons, in order."""
+        """Return the assembled messages with their finish reasons, in order."""
         return [(choice.message(), choice.reason) for _, choice in sorted(self._choices.items())]
 
 
@@ -102,8 +102,7 @@ class _Choice:
             self._old.add({"function": value})
 
     def _call(self, fragment: dict[str, Any]) -> _Call:
-        """The call that a fragment is of: by its index, or, from servers that give none, a new one
-        for each id."""
+        """Return the call of a fragment: by its index or, without an index, a new call for each id."""
         index = fragment.get("index")
         if type(index) is int:
             known = self._places.get(index)
@@ -180,7 +179,7 @@ _LEFT_OUT = frozenset(
 
 
 def asked(place: Place, body: dict[str, Any]) -> Asked | None:
-    """A request has messages; the model may be in the path (Azure)."""
+    """Read a request. It has messages, and the model can be in the path (Azure)."""
     if not isinstance(body.get("messages"), list):
         return None
     model = text(body.get("model")) or place.part("/deployments/", "/chat/completions")
@@ -195,7 +194,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     return tuple(_message(item) for item in mappings(sent.get("messages")))
 
 
@@ -270,7 +269,7 @@ def _choice(message: dict[str, Any], reason: Any) -> Choice:
 
 
 def _text_of(content: Any) -> str:
-    """A text, or the texts of a list of parts."""
+    """Return a text, or the joined texts of a list of parts."""
     if isinstance(content, str):
         return content
     return joined(item.get("text") or item.get("refusal") for item in mappings(content))

@@ -150,7 +150,7 @@ def _of(output: Any, kind: str) -> list[dict[str, Any]]:
 
 
 def message_of(item: dict[str, Any]) -> Message:
-    """An item of a conversation as a message."""
+    """Read an item of a conversation as a message."""
     kind = text(item.get("type"))
     if kind == "reasoning":
         return Message(role="assistant", reasoning=(_reasoning(item),))
@@ -179,7 +179,7 @@ def _outcome(item: dict[str, Any]) -> ToolOutcome:
 
 
 def _tool_call(item: dict[str, Any]) -> ToolUse | None:
-    """A call that the program is to make, or one that the provider made itself (``hosted``)."""
+    """Read a call for the program, or a call that the provider made itself (``hosted``)."""
     kind = text(item.get("type"))
     if kind in ("function_call", "custom_tool_call"):
         name = text(item.get("name"))
@@ -203,7 +203,7 @@ def _call_id(item: dict[str, Any]) -> str:
 
 
 def _reasoning(item: dict[str, Any]) -> Reasoning:
-    """The text where it is shown, or else the summary."""
+    """Read a reasoning item: its text if it is shown, otherwise the summary."""
     shown = [_text_of(item.get(name)) for name in ("content", "summary")]
     return Reasoning(
         id=text(item.get("id")),
@@ -256,7 +256,7 @@ def asked(place: Place, body: dict[str, Any]) -> Asked | None:
 
 
 def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
-    """The messages of a request, for people."""
+    """Return the messages of a request for display."""
     found = []
     if text(sent.get("instructions")):
         found.append(Message(role="system", text=sent["instructions"]))
@@ -292,7 +292,7 @@ def _told_by(event: dict[str, Any]) -> str | None:
 
 
 def _error(response: dict[str, Any]) -> str | None:
-    """A failed response names its error by ``code`` and ``message``."""
+    """Return the error of a failed response, which has ``code`` and ``message``."""
     return error_in(response)
 
 

@@ -80,7 +80,7 @@ def read_request(method: str, url: str, body: Any) -> Asked | None:
 
 
 def messages(asked: Asked) -> tuple[Message, ...]:
-    """The messages of a conversation, for people. Never raises."""
+    """Return the messages of a request for display. Never raises."""
     lens = _NAMED.get(asked.lens)
     if lens is None or not isinstance(asked.input, dict):
         return ()
@@ -99,7 +99,7 @@ def read_response(asked_lens: str, status: int, content_type: str, body: bytes) 
 
 
 def read_with(lens: Lens, status: int, content_type: str, body: bytes) -> Answered | None:
-    """See :func:`read_response`."""
+    """Read a response with ``lens``. It can raise, unlike :func:`read_response`."""
     content = content_of(content_type, body)
     if status >= 400:
         return Answered(error=refused(status, content))
@@ -113,8 +113,8 @@ _Result = TypeVar("_Result")
 def _safely(
     read: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
 ) -> _Result | None:
-    """A lens does not raise; if one does nevertheless, that is nothing that a program which is
-    being recorded may feel."""
+    """Call ``read`` and return None for an exception, because a faulty lens must not affect the
+    recorded program."""
     try:
         return read(*args, **kwargs)
     except Exception:  # noqa: BLE001 - the bytes are recorded and replayed in any case

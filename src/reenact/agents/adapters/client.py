@@ -25,7 +25,7 @@ class Gathering(ABC):
 
     @abstractmethod
     def reply(self) -> ModelReply:
-        """The whole answer, after the last piece."""
+        """Return the complete reply, after the last piece."""
 
 
 class ClientModel(ABC):
@@ -45,8 +45,11 @@ class ClientModel(ABC):
         self._params = params
 
     def __call__(self, request: ModelRequest) -> Any:
-        """A :class:`ModelReply`, or an iterator of pieces; of asynchronous clients, awaitable or
-        asynchronous."""
+        """Call the client.
+
+        Returns a :class:`ModelReply` or an iterator of pieces. With an asynchronous client, the
+        reply is awaitable and the iterator asynchronous.
+        """
         asked = {**self._params, **self.asked(request), **request.params}
         if self._stream:
             asked = {**asked, **self.streaming()}
@@ -60,16 +63,16 @@ class ClientModel(ABC):
         """Return the client arguments for ``request``."""
 
     def streaming(self) -> dict[str, Any]:
-        """The arguments that ask for a stream."""
+        """Return the arguments that request a stream."""
         return {"stream": True}
 
     @abstractmethod
     def read(self, answer: dict[str, Any]) -> ModelReply:
-        """The reply that a whole answer is, as plain data."""
+        """Convert a complete response, as plain data, to a reply."""
 
     @abstractmethod
     def gathering(self) -> Gathering:
-        """For one stream."""
+        """Create the collector of one stream."""
 
     def _whole(self, answer: Any) -> ModelReply:
         return _with_raw(self.read(plain_of(answer)), answer)
