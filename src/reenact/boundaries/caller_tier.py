@@ -47,7 +47,7 @@ _STANDARD = frozenset(sys.stdlib_module_names)
 
 
 def _folder(name: str) -> str:
-    """``sysconfig.get_path``, without all else that was known when this Python was built."""
+    """Return ``sysconfig.get_path(name)`` without loading the build variables of this Python."""
     scheme = sysconfig.get_paths(expand=False)
     known = {
         "base": sys.prefix,
@@ -69,7 +69,7 @@ _OF_PYTHON: Final = (_folder("stdlib"), _folder("platstdlib"), "<")
 
 
 def tier_of(module: dict[str, Any]) -> Tier:
-    """The tier of the code whose globals are ``module``."""
+    """Return the tier of the code with the globals ``module``."""
     name = module.get("__name__")
     if type(name) is not str:
         return "user"
@@ -80,7 +80,7 @@ def tier_of(module: dict[str, Any]) -> Tier:
 
 
 def tier(name: str, file: str | None) -> Tier:
-    """The tier of the module ``name`` that was loaded from ``file``."""
+    """Return the tier of the module ``name`` that was loaded from ``file``."""
     return why(name, file)[0]
 
 
@@ -102,7 +102,7 @@ def why(name: str, file: str | None) -> tuple[Tier, str]:
 
 
 def _packages(name: str) -> Iterator[str]:
-    """``a.b.c``, ``a.b``, ``a``."""
+    """Yield ``a.b.c``, ``a.b`` and ``a``."""
     while name:
         yield name
         name = name.rpartition(".")[0]

@@ -61,7 +61,7 @@ def drawn(name: str, live: Callable[[], Any], module: dict[str, Any]) -> Any:
 
 
 def time_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``time``."""
+    """Return the patches of the module ``time``."""
     replacements: dict[str, Callable[[Any], Any]] = {name: _reading(name) for name in _READ}
     replacements |= {name: _of_now(name) for name in _OF_NOW}
     replacements |= {
@@ -113,7 +113,10 @@ def _of_now(function: str) -> Callable[[Any], Any]:
 
 
 def _fields(value: Any) -> Any:
-    """A broken-down time with its zone, which belongs to the machine; text stays text."""
+    """Return a broken-down time with its zone, which depends on the machine.
+
+    A text is returned unchanged.
+    """
     if isinstance(value, str):
         return value
     return [*value, value.tm_zone, value.tm_gmtoff]
@@ -185,7 +188,7 @@ class TypeMethod:
 
     @property
     def places(self) -> list[str]:
-        """What it replaces."""
+        """Dotted name of the replaced method."""
         return [f"{self._owner.__name__}.{self._name}"]
 
     def install(self) -> None:
@@ -208,7 +211,7 @@ class TypeMethod:
 
 
 def datetime_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``datetime``."""
+    """Return the patches of the module ``datetime``."""
     return [
         TypeMethod(module.datetime, "now", lambda original: _now(module, original)),
         TypeMethod(module.datetime, "utcnow", lambda original: _utcnow(module, original)),
@@ -252,7 +255,7 @@ def _utcnow(module: ModuleType, original: Callable[..., Any]) -> Callable[..., A
 
 
 def _today(module: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """As the inherited one does, by the time stamp: of ``datetime`` that is the local time."""
+    """Replace ``datetime.today``, which returns the local time."""
     now = vars(module.datetime)["now"]
 
     def today(cls: Any) -> Any:
@@ -279,13 +282,14 @@ _MICROSECONDS = 86_400_000_000
 
 
 def _ticks(module: ModuleType, at: Any) -> int:
-    """``at`` without its zone, as a number: microseconds, and in the last bit its ``fold``."""
+    """Return ``at`` without its zone as a number of microseconds, with its ``fold`` in the last
+    bit."""
     day = (at.hour * 3600 + at.minute * 60 + at.second) * 1_000_000 + at.microsecond
     return int((at.toordinal() * _MICROSECONDS + day) << 1 | at.fold)
 
 
 def _local(cls: Any, ticks: int, module: ModuleType) -> Any:
-    """The time of class ``cls`` that ``ticks`` was made of."""
+    """Return the time of class ``cls`` for the result of :func:`_ticks`."""
     days, rest = divmod(ticks >> 1, _MICROSECONDS)
     seconds, microsecond = divmod(rest, 1_000_000)
     day = module.date.fromordinal(days)

@@ -51,7 +51,7 @@ class Module(msgspec.Struct, frozen=True):
 
 
 def covered_places() -> list[Covered]:
-    """All boundaries, in the order in which they are put in place. Imports what it looks at."""
+    """Return all boundaries in the order of installation. Imports the covered libraries."""
     return [*(_covered(boundary) for boundary in (*TABLE, *added())), _files()]
 
 
@@ -88,7 +88,7 @@ def _of(patches: Iterable[Installable]) -> list[str]:
 
 
 def classified(modules: Iterable[tuple[str, str | None]]) -> list[Module]:
-    """The tiers of modules, given by name and file, sorted."""
+    """Return the tiers of modules, given by name and file, sorted."""
     return sorted(
         (Module(name, *why(name, file)) for name, file in modules),
         key=lambda module: (list(TIERS).index(module.tier), module.name),
@@ -96,5 +96,5 @@ def classified(modules: Iterable[tuple[str, str | None]]) -> list[Module]:
 
 
 def plumbing() -> list[str]:
-    """The packages that are plumbing although they are installed, sorted."""
+    """Return the installed packages that count as plumbing, sorted."""
     return sorted(PLUMBING, key=str.lower)

@@ -120,7 +120,7 @@ class _Sought:
         self._other_kinds = set(map(type, self._others))
 
     def among(self, names: dict[str, Any]) -> list[tuple[str, Any]]:
-        """The names that stand for one of them, and what they stand for."""
+        """Return the names that refer to one of the functions, with their values."""
         if not self._any_in(list(names.values())):
             return []
         kinds, plain, others = self._plain_kinds, self._plain, self._other_kinds

@@ -96,7 +96,10 @@ class StandIn:
         self._switched = False
 
     def sendall(self, data: Any) -> None:
-        """Raises what connecting and sending raises, when this was the last part."""
+        """Add data, and send the request after its last part.
+
+        Raises the errors of connecting and sending.
+        """
         self._check_protocol()
         self._sent.add(data)
         reading = self._file is not None and not self._file.closed
@@ -104,7 +107,7 @@ class StandIn:
             self._ask()
 
     def makefile(self, mode: str, *args: Any, **kwargs: Any) -> io.BufferedReader:
-        """The answer. Raises nothing, but reading it does."""
+        """Return the response as a file. Errors are raised when it is read."""
         if self._answer is None:
             self._ask()
         answer, self._answer = self._answer, None
@@ -193,7 +196,7 @@ class StandIn:
             self.real.shutdown(how)
 
     def fileno(self) -> int:
-        """For asking whether something has come: nothing comes that was not asked for."""
+        """Return a descriptor for polling. It never becomes readable in a replay."""
         if self.real is not None:
             number: int = self.real.fileno()
             return number
@@ -224,14 +227,14 @@ def _reply(
     errors: Errors,
     resend: Resend,
 ) -> Reply:
-    """When the session has ended while a request was being sent, it is sent all the same."""
+    """Return the reply. If the session ended while the request was being sent, it is sent live."""
     if session is None:
         return Reply(live())
     return ask(session, request, live, errors=errors, resend=resend)
 
 
 def patches(library: ModuleType) -> list[Installable]:
-    """The patches of ``http.client``."""
+    """Return the patches of ``http.client``."""
     return [
         Patch(library.HTTPConnection, "send", _sending),
         Patch(library.HTTPConnection, "connect", _connecting),

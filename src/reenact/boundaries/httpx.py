@@ -77,8 +77,10 @@ def _pairs(raw: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _again(library: ModuleType, request: Any, body: bytes) -> Any:
-    """``request`` for the live call. A stream has been read; a program must not see that, so its
-    own request stays as it is."""
+    """Return the request for the live call.
+
+    If its stream was read, a copy is sent and the program's request stays unchanged.
+    """
     if isinstance(request.stream, library.ByteStream):
         return request
     return library.Request(
@@ -91,7 +93,7 @@ def _again(library: ModuleType, request: Any, body: bytes) -> Any:
 
 
 def _other(library: ModuleType, request: Any, other: Request) -> Any:
-    """``other`` as a request of the library, made like ``request``."""
+    """Return ``other`` as a request of the library, with the extensions of ``request``."""
     return library.Request(
         other.method,
         other.url,
@@ -171,7 +173,7 @@ def _stream(library: ModuleType, response: Any) -> Any:
 
 
 def patches(library: ModuleType) -> list[Patch]:
-    """The patches of httpx, or of httpx2."""
+    """Return the patches of httpx or httpx2."""
     local = (library.MockTransport, library.ASGITransport, library.WSGITransport)
     sync, asynchronous = _transports(library)
 
@@ -228,7 +230,7 @@ def _way_of_reading(client: Any, stream: bool) -> int:
 
 
 def _left_open(response: Any) -> list[Any]:
-    """The responses that were filled, and have to be closed as reading does it."""
+    """Return the filled responses that still have to be closed."""
     return [one for one in (*response.history, response) if not one.is_closed]
 
 
@@ -265,7 +267,7 @@ def _noting_async(original: Callable[..., Awaitable[Any]]) -> Callable[..., Awai
 
 
 def _transports(library: ModuleType) -> tuple[type[Any], type[Any]]:
-    """The transports that ask the session, made of the library's own classes."""
+    """Return the sync and async transport classes that use the session."""
 
     class SyncBody(library.SyncByteStream):  # type: ignore[misc, name-defined]
         def __init__(self, reply: Reply) -> None:

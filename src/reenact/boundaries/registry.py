@@ -127,7 +127,7 @@ _added: list[Boundary] = []
 
 
 def add_boundary(boundary: Boundary) -> None:
-    """Cover one more library, in the sessions that open from now on."""
+    """Add a boundary for sessions that open later."""
     _added.append(boundary)
 
 
@@ -137,12 +137,12 @@ def added() -> Sequence[Boundary]:
 
 
 def covered() -> list[str]:
-    """The names of the libraries that talk to others and have a boundary."""
+    """Return the names of the network libraries with a boundary."""
     return [boundary.name for boundary in (*CLIENTS, *_added)]
 
 
 def uncovered() -> list[NetworkLibrary]:
-    """The known network stacks that are installed and have no boundary."""
+    """Return the installed network libraries without a boundary."""
     return installed_libraries(_modules())
 
 

@@ -83,7 +83,7 @@ class PoolErrors(Errors):
         return argument.get("value")
 
     def _complete(self, error: BaseException) -> None:
-        """Past the constructors and setters: give it what it had besides data."""
+        """Set the attributes that are not data, bypassing constructors and setters."""
         library = self._library
         if isinstance(error, library.PoolError):
             error.__dict__["pool"] = self._pool
@@ -195,7 +195,7 @@ class Attempt:
     # Live
 
     def live(self) -> Iterator[Any]:
-        """The head, and the body as it arrives."""
+        """Yield the head, then the body as it arrives."""
         self.made = True
         if self.conn in self.library.tunnels:
             self._prepare_proxy()
@@ -208,7 +208,7 @@ class Attempt:
             yield from joined(body_of(low)) if self.whole else body_of(low)
 
     def resend(self, other: Request) -> Callable[[], Iterator[Any]]:
-        """:meth:`live` for another request to the same server."""
+        """Return :meth:`live` for a different request to the same server."""
         parts = urlsplit(other.url)
         self.method, self.body = other.method, other.body
         self.url = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -338,8 +338,8 @@ _whole: ContextVar[bool] = ContextVar("reenact.urllib3.whole", default=False)
 
 @contextmanager
 def reading(*, whole: bool) -> Iterator[None]:
-    """Here a library above makes a request. Does it read the body before the program gets the
-    response?"""
+    """Set whether a library above reads the body before the program gets the response, during the
+    block."""
     token = _whole.set(whole)
     try:
         yield
@@ -348,7 +348,7 @@ def reading(*, whole: bool) -> Iterator[None]:
 
 
 def patches(library: ModuleType) -> list[Patch]:
-    """The patches of ``urllib3.connectionpool``."""
+    """Return the patches of ``urllib3.connectionpool``."""
     if "preload_content" not in signature(library.HTTPConnectionPool._make_request).parameters:
         return []
     parts = Library(library)
@@ -393,7 +393,7 @@ def _making(library: Library, original: Callable[..., Any]) -> Callable[..., Any
 
 def _postponing(library: Library, original: Callable[..., Any]) -> Callable[..., Any]:
     def prepare_proxy(pool: Any, conn: Any) -> Any:
-        """The way through the proxy is made with the request, if that is made."""
+        """Postpone the proxy tunnel until a live request needs it."""
         session = current()
         if session is None or session.mode == "off":
             return original(pool, conn)
@@ -414,7 +414,7 @@ def _keeping(library: Library, original: Callable[..., Any]) -> Callable[..., An
 
 
 def requests_patches(library: ModuleType) -> list[Patch]:
-    """The patches of ``requests.adapters``."""
+    """Return the patches of ``requests.adapters``."""
     return [Patch(library.HTTPAdapter, "send", _note_requests_reads)]
 
 
@@ -429,7 +429,7 @@ def _note_requests_reads(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def botocore_patches(library: ModuleType) -> list[Patch]:
-    """The patches of ``botocore.httpsession``."""
+    """Return the patches of ``botocore.httpsession``."""
     return [Patch(library.URLLib3Session, "send", _note_botocore_reads)]
 
 

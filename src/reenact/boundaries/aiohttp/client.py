@@ -50,7 +50,7 @@ def _hop(session: Session, connector: Any, connect: Any, request: Any, timeout: 
 
 
 def _authorize(connector: Any, request: Any) -> None:
-    """The connector of aiohttp does this when it connects to a proxy, before the request is sent."""
+    """Add the proxy authorization, as aiohttp's connector does when it connects to a proxy."""
     add = getattr(connector, "_update_proxy_auth_header_and_build_proxy_req", None)
     if add is not None:
         add(request)
@@ -69,8 +69,8 @@ def _dialling(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _uploading(original: Callable[..., Any]) -> Callable[..., Any]:
-    """aiohttp sends the body of a request in a task, and its caller waits for that in the same
-    lane: another client takes no task for it."""
+    """Run the upload task of a request in the lane of its caller, because other clients do not use
+    a task for it."""
 
     def write_bytes(self: Any, *args: Any) -> Any:
         session = current()

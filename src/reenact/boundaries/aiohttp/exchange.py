@@ -78,7 +78,7 @@ class HopErrors(Errors):
         return made
 
     def _made(self, data: Data) -> BaseException | None:
-        """One that only its own constructor can make."""
+        """Rebuild an exception that only its own constructor can create."""
         home, _, name = str(data.get("class")).rpartition(".")
         kind = getattr(client_exceptions, name, None) if home + "." == _HOME else None
         if not isinstance(kind, type):
@@ -293,13 +293,13 @@ class Hop(ResponseHandler):
         super().set_exception(exc, *cause)
 
     def is_reusable(self) -> bool:
-        """Would a connection that has come so far be used again?"""
+        """Return whether a real connection in this state would be reused."""
         is_open = self._answered and not self._should_close and not self._upgraded
         return is_open and (self._body is None or self._body.is_eof())
 
     @property
     def has_diverged(self) -> bool:
-        """Has the session come to its end before its program?"""
+        """True if the session has failed before the end of the program."""
         return self._session.failed_with is not None
 
     def close(self) -> None:
@@ -308,7 +308,7 @@ class Hop(ResponseHandler):
             self._body.abandon()
 
     async def read(self) -> Any:
-        """The response: its head as the parser of aiohttp reads it, and its body."""
+        """Return the response: its head, parsed by aiohttp, and its body."""
         await self._uploaded()
         errors = HopErrors(self._request)
         reply = await ask_async(
@@ -327,7 +327,7 @@ class Hop(ResponseHandler):
         return message, self._body
 
     async def _uploaded(self) -> None:
-        """All of the request is in the outbox. Raises what its body raised."""
+        """Wait until the complete request is in the outbox. Raises the errors of its body."""
         request = self._request
         if request._continue is not None and not request._continue.done():
             request._continue.set_result(True)
@@ -353,7 +353,7 @@ class Hop(ResponseHandler):
     # Live
 
     def _resend(self, other: Request) -> Callable[[], AsyncIterator[Any]]:
-        """:meth:`_live` for another request."""
+        """Return the live call for a different request."""
         self._outgoing = request_bytes(other)
         return self._live
 
@@ -375,7 +375,7 @@ class Hop(ResponseHandler):
             connection.close()
 
     async def _connected(self) -> Connection:
-        """A real connection. Raises what aiohttp raises."""
+        """Return a real connection. Raises the errors of aiohttp."""
         self.was_live = True
         request = self._request
         try:
@@ -405,7 +405,7 @@ class Hop(ResponseHandler):
                 sending.cancel()
 
     async def _read(self, payload: Any) -> AsyncIterator[bytes]:
-        """The pieces as they arrive; by chunk where the program reads by chunk."""
+        """Yield the pieces as they arrive, by chunk if the program reads by chunk."""
         try:
             while True:
                 if self._body is not None and self._body.by_chunk:
@@ -425,7 +425,8 @@ class Hop(ResponseHandler):
 
 
 async def _arrived(payload: Any, message: Any) -> AsyncIterator[bytes]:
-    """The pieces of a body that has arrived: the chunks of the transfer coding where there is one."""
+    """Yield the pieces of a received body, which are the chunks of the transfer coding if there is
+    one."""
     if message.chunked:
         while (read := await payload.readchunk()) != (b"", False):
             if read[0]:
@@ -473,5 +474,5 @@ def raw_reason(message: Any) -> str:
 
 
 def raw_pairs(headers: Iterable[tuple[bytes, bytes]]) -> Pairs:
-    """Headers as they came."""
+    """Return headers with their original bytes."""
     return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

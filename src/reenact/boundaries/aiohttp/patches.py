@@ -30,7 +30,7 @@ _INSIDE = (
 
 
 def patches(library: ModuleType) -> list[Patch]:
-    """The patches of aiohttp. A version that is built differently is refused when it is used."""
+    """Return the patches of aiohttp. An unsupported version is refused on use."""
     try:
         _check(library)
         from reenact.boundaries.aiohttp.client import connector_patches
@@ -40,7 +40,10 @@ def patches(library: ModuleType) -> list[Patch]:
 
 
 def _check(library: ModuleType) -> None:
-    """Raises :class:`ImportError` for a version whose inside we do not know."""
+    """Check the private names of aiohttp.
+
+    Raises :class:`ImportError` for an unsupported version.
+    """
     if not library.__version__.startswith("3."):
         raise ImportError("its connections are made in another way")
     for path in _INSIDE:

@@ -141,7 +141,7 @@ class Body(StreamReader):
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """As the parser of aiohttp does."""
+        """Set the exception, as the parser of aiohttp does."""
         set_exception(self, ClientPayloadError(str(error)), error)
 
     # Nobody reads on

@@ -86,7 +86,8 @@ class WsHop(Hop):
         return message, EMPTY_PAYLOAD
 
     def _head(self, accepted: Accepted) -> Head:
-        """A right answer to the recorded challenge is a right answer to this one."""
+        """Return the head of the response, with the accept value for the current challenge if the
+        recorded one was valid."""
         headers = accepted.headers
         if accepted.facts.get("challenge"):
             answer = _answer(self._request.headers)
@@ -125,7 +126,7 @@ class WsHop(Hop):
         self.real = real
 
     def handed_over(self, made: Any) -> Any:
-        """The websocket that is connected, for a program that may have it; ``made`` goes away."""
+        """Return the real websocket for a pass-through connection, and close ``made``."""
         real, self.real = self.real, None
         real._waiting = False
         made._response.close()
@@ -221,7 +222,7 @@ class Inbox(DataQueue[WSMessage]):
         return self._interrupted and self._reader is not None and not self._reader.uncancel()
 
     def _without_pong(self, error: ServerTimeoutError) -> Any:
-        """As a websocket of aiohttp ends when its heartbeat is not answered."""
+        """End the websocket like aiohttp after a missing pong."""
         if type(error) is not ServerTimeoutError or not self._websocket._waiting:
             raise error
         self._reader = None

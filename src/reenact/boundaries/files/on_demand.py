@@ -24,14 +24,14 @@ class Files:
         """Do nothing: the first session that needs the file boundary installs it."""
 
     def opened(self, session: Session) -> None:
-        """A session has opened."""
+        """Install the patches that ``session`` needs."""
         if session.settings.scratch is not None:
             self._guard()
         if session.settings.files:
             self._watch()
 
     def _watch(self) -> None:
-        """For a session that has declared roots."""
+        """Install the patches for a session with file roots."""
         from reenact.boundaries.files.patches import file_patches
 
         with self._lock:
@@ -40,7 +40,7 @@ class Files:
                 self._put(file_patches())
 
     def _guard(self) -> None:
-        """For a session with scratch folders."""
+        """Install the patches for a session with scratch folders."""
         from reenact.boundaries.files.write_guard import (
             CHECKS,
             patches,  # as above

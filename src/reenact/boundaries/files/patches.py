@@ -56,7 +56,7 @@ _open_files: dict[int, _Open] = {}
 
 
 def standing_in_open(original: Any) -> Any:
-    """``os.open``."""
+    """Replace ``os.open``."""
 
     def open(_: Any, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         def opening() -> int:
@@ -83,7 +83,7 @@ def _itself(fd: int) -> int:
 
 
 def standing_in_close(original: Any) -> Any:
-    """``os.close``."""
+    """Replace ``os.close``."""
 
     def close(_: Any, fd: Any) -> None:
         file = take_over(fd)
@@ -130,7 +130,7 @@ _OS = {
 
 
 def file_patches() -> list[Installable]:
-    """The patches: of the function ``open``, and of the module ``os``."""
+    """Return the patches of ``open`` and of the module ``os``."""
     return [
         Collecting(),
         Rebinding(builtins, {"open": _open}),

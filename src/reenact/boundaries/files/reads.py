@@ -49,19 +49,19 @@ _known: WeakKeyDictionary[Session, _States] = WeakKeyDictionary()
 
 
 def was_left_so(file: Watched, seen: Data) -> bool:
-    """Did the recorded run leave ``file`` as it is ``seen`` now?"""
+    """Return whether the recorded run left ``file`` in its current state ``seen``."""
     states = _states(file.session).get(file.name, set())
     now = _MISSING if seen.get("missing") else seen.get("digest")
     return now in states or (_ANY in states and now != _MISSING)
 
 
 def was_made(session: Session, name: str) -> bool:
-    """Did the recorded run write to the file ``name``, or to one below it?"""
+    """Return whether the recorded run wrote to the file ``name``, or to a file below it."""
     return any(one == name or one.startswith(f"{name}/") for one in _states(session))
 
 
 def was_removed(session: Session, name: str) -> bool:
-    """Did the recorded run remove the file ``name``?"""
+    """Return whether the recorded run removed the file ``name``."""
     return _MISSING in _states(session).get(name, set())
 
 
@@ -89,7 +89,7 @@ def _read(session: Session) -> _States:
 
 
 def _effects(data: Data) -> Iterator[tuple[str, str]]:
-    """The files that a recorded change is about, and how each was left."""
+    """Yield the files of a recorded change, with their state after it."""
     details: Any = data.get("details")
     if not isinstance(details, dict):
         return
@@ -155,7 +155,7 @@ def _note_state(file: Watched, opened: T, fd: int, serving: Callable[[int], T] |
 
 
 def _as_text(content: bytes) -> str | bytes:
-    """Text is kept as text: to be read, and to be looked through for secrets."""
+    """Return text content as text, so that it is readable and redaction can search it."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -163,7 +163,10 @@ def _as_text(content: bytes) -> str | bytes:
 
 
 def _descriptor(content: str | bytes) -> int:
-    """A file of its own with ``content`` in it. In memory where there is such: it may be a secret."""
+    """Return the descriptor of a new file with ``content``.
+
+    It is in memory if possible, because the content can be secret.
+    """
     token = enter_session(OUTSIDE)
     try:
         if hasattr(os, "memfd_create"):
@@ -223,7 +226,8 @@ def _may_be_gone(folder: Watched, name: str) -> bool:
 
 
 def _recorded(folder: Watched) -> set[str] | None:
-    """The names that the recorded program saw, if this is what it did next, here."""
+    """Return the recorded names if listing the folder is the next recorded operation, otherwise
+    None."""
     recorded, _ = upcoming(folder, "list") or ({}, False)
     names = recorded.get("names")
     return set(names) if isinstance(names, list) else None
@@ -242,7 +246,7 @@ def _listed(folder: Watched | None, listing: Callable[[], T], nothing: T) -> T:
 
 
 def standing_in_listdir(original: Any) -> Any:
-    """``os.listdir``."""
+    """Replace ``os.listdir``."""
 
     def listdir(_: Any, path: Any = None) -> Any:
         folder = watched("." if path is None else path, 1)
@@ -275,7 +279,7 @@ class _Entries:
         self.close()
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Drop the remaining entries."""
         self._entries = iter(())
 
 
@@ -303,16 +307,16 @@ class _Gone:
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """It is gone."""
+        """Call ``os.stat``, which fails for the missing file."""
         return os.stat(self.path, follow_symlinks=follow_symlinks)
 
     def inode(self) -> int:
-        """As :meth:`stat`."""
+        """Return the inode number, which fails for the missing file."""
         return self.stat().st_ino
 
 
 def standing_in_scandir(original: Any) -> Any:
-    """``os.scandir``."""
+    """Replace ``os.scandir``."""
 
     def scandir(_: Any, path: Any = None) -> Any:
         given = "." if path is None else path

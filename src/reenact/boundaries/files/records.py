@@ -49,7 +49,7 @@ class Tally:
         self._size = 0
 
     def add(self, data: Any) -> None:
-        """``data``, bytes or what has the like inside, comes next."""
+        """Add ``data``, which is bytes or a buffer."""
         self._hash.update(data)
         self._size += memoryview(data).nbytes
 
@@ -59,7 +59,7 @@ class Tally:
 
 
 def is_regular(fd: int) -> bool:
-    """Is it a file, and not a folder, a pipe or a device?"""
+    """Return whether ``fd`` is a regular file."""
     return stat.S_ISREG(_fstat(fd).st_mode)
 
 
@@ -76,7 +76,7 @@ def state_of(fd: int) -> Data:
 
 
 def contents(fd: int) -> bytes:
-    """All of it at once. Raises :class:`OSError`."""
+    """Return the complete content of an open file. Raises :class:`OSError`."""
     pieces, at = [], 0
     while piece := _pread(fd, _PIECE, at):
         pieces.append(piece)
@@ -166,7 +166,8 @@ def _of_descriptor(fd: int) -> str:
 
 
 def _name(place: str, session: Session) -> str | None:
-    """None for what is under no root, and for what is ours."""
+    """Return the recorded name of a path, or None for Reenact's own files and paths outside all
+    roots."""
     settings = session.settings
     if any(_below(place, own) is not None for own in settings.files_apart):
         return None
@@ -182,7 +183,7 @@ def _called(place: str, roots: Sequence[tuple[str, str]]) -> str | None:
 
 
 def _below(place: str, root: str) -> str | None:
-    """``place`` as seen from ``root``; None where it is not below."""
+    """Return ``place`` relative to ``root``, or None if it is not below it."""
     if place == root:
         return ""
     start = root.rstrip(os.sep) + os.sep
@@ -190,7 +191,7 @@ def _below(place: str, root: str) -> str | None:
 
 
 def readable(name: str) -> str:
-    """``name`` as text. Names of files are bytes, and not all of them are text."""
+    """Return a file name as valid text. File names are bytes, which are not always text."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -220,7 +221,7 @@ class _Seen(PlainCodec):
 
 
 def reading(file: Watched, verb: str, seen: Data) -> Call:
-    """The program reads what is ``seen`` in the file or folder."""
+    """Return the call for reading a file or folder with the state ``seen``."""
     return Call(
         type="nondeterministic",
         capability="fs.read",
@@ -250,7 +251,7 @@ def upcoming(file: Watched, verb: str) -> tuple[Data, bool] | None:
 
 
 def change(kind: str, details: Data) -> Call:
-    """The program has changed a file."""
+    """Return the call for a change of a file."""
     return Call(
         type="state_mutation",
         capability="fs.write",

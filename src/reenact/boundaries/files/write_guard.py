@@ -72,7 +72,7 @@ _here = _Here()
 
 
 def _contained() -> Session | None:
-    """The session that decides here, also for a worker that acts for it, if it has scratch folders."""
+    """Return the deciding session if it has scratch folders, also in a worker that acts for it."""
     session = holding()
     return None if session is None or session.settings.scratch is None else session
 
@@ -125,7 +125,7 @@ def _renames(source: Any, target: Any, source_folder: int, target_folder: int) -
 
 
 def _links(source: Any, target: Any, source_folder: int, target_folder: int) -> None:
-    """A second name in a scratch folder would make the file itself writable."""
+    """Check a hard link. A second name in a scratch folder would make the file itself writable."""
     session = _contained()
     if session is None:
         return
@@ -144,8 +144,8 @@ def _links_softly(source: Any, target: Any, folder: int) -> None:
 
 
 def _changing(what: str) -> Callable[..., None]:
-    """A check of an event whose first argument is a path or descriptor, and whose last one can be
-    a folder."""
+    """Return the check of an audit event whose first argument is a path or descriptor, and whose
+    last one can be a folder."""
 
     def check(path: Any, *rest: Any) -> None:
         session = _contained()
@@ -237,7 +237,7 @@ def _making(original: Any) -> Any:
 
 
 def _real(path: Any, folder: int = _NO_FOLDER) -> str | None:
-    """The file itself, wherever links lead; None for a path that no call accepts."""
+    """Return the path with all links resolved, or None for an invalid path."""
     try:
         text = os.fsdecode(path)
         base = os.getcwd() if folder == _NO_FOLDER else os.readlink(f"/proc/self/fd/{folder}")
@@ -247,7 +247,7 @@ def _real(path: Any, folder: int = _NO_FOLDER) -> str | None:
 
 
 def _entry(path: Any, folder: int = _NO_FOLDER) -> str | None:
-    """The entry of a folder, which can be a link itself."""
+    """Return the path of a folder entry, which can be a link itself."""
     try:
         text = os.fsdecode(path).rstrip(os.sep) or os.sep
     except TypeError:
@@ -260,7 +260,7 @@ def _entry(path: Any, folder: int = _NO_FOLDER) -> str | None:
 
 
 def _stream(path: Any) -> int | None:
-    """The descriptor that a path such as ``/dev/stdout`` stands for."""
+    """Return the descriptor of a path such as ``/dev/stdout``."""
     try:
         text = os.path.normpath(os.fsdecode(path))
     except TypeError:
@@ -273,8 +273,8 @@ def _stream(path: Any) -> int | None:
 
 
 def _of_descriptor(fd: int) -> str | None:
-    """The regular file that is open as ``fd``; None for a pipe, a socket, a terminal, or a file
-    without a name."""
+    """Return the path of the regular file that is open as ``fd``, or None for a pipe, a socket, a
+    terminal, or a file without a name."""
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or not found.st_nlink:
@@ -313,12 +313,12 @@ def _check(session: Session, full: str, does: str, *, creates: bool = False) -> 
 
 
 def _nothing() -> tuple[str, ...]:
-    """No boundary covers changes of files."""
+    """Return no names, because no boundary covers changes of files."""
     return ()
 
 
 def _is_own_file() -> bool:
-    """Does Reenact itself write a recording, or its compiled patterns?"""
+    """Return whether Reenact itself writes a recording or its compiled patterns."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__"))
@@ -331,7 +331,7 @@ def _is_own_file() -> bool:
 
 
 def _is_temporary(full: str) -> bool:
-    """Is it in a folder in which :mod:`tempfile` creates files by default?"""
+    """Return whether the file is in a folder in which :mod:`tempfile` creates files by default."""
     module = sys.modules.get("tempfile")
     named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]
     chosen = getattr(module, "tempdir", None)

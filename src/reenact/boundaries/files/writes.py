@@ -125,7 +125,7 @@ def _buffered(raw: _Written, mode: str, buffering: int) -> Any:
 
 
 def standing_in_truncate(original: Any) -> Any:
-    """``os.truncate``."""
+    """Replace ``os.truncate``."""
 
     def truncate(_: Any, path: Any, length: int) -> None:
         file = watched(path, 1)
@@ -139,7 +139,7 @@ def standing_in_truncate(original: Any) -> Any:
 
 
 def standing_in_rename(original: Any) -> Any:
-    """``os.rename`` and ``os.replace``."""
+    """Replace ``os.rename`` and ``os.replace``."""
 
     def rename(
         _: Any,
@@ -170,7 +170,7 @@ def _renamed(old: Watched | None, new: Watched | None) -> Data:
 
 
 def standing_in_remove(original: Any) -> Any:
-    """``os.remove`` and ``os.unlink``."""
+    """Replace ``os.remove`` and ``os.unlink``."""
 
     def remove(_: Any, path: Any, *, dir_fd: int | None = None) -> None:
         file = watched(path, 1, dir_fd)

@@ -81,7 +81,7 @@ class _Retold:
 
     @property
     def places(self) -> list[str]:
-        """What it replaces."""
+        """Dotted names of the replaced methods."""
         return [f"{type(self._environ).__name__}.{name}" for name in _METHODS]
 
     def install(self) -> None:
@@ -100,7 +100,7 @@ _kinds: dict[type, tuple[Any, type]] = {}
 
 
 def _retelling(own: type, data: Any) -> type:
-    """The class, made once, which looks like the one it is made of."""
+    """Return the replacement class, which is cached and looks like the original."""
     known, kind = _kinds.get(own, (None, own))
     if known is not data:
         methods = {
@@ -285,7 +285,7 @@ def _texts(names: list[Any]) -> list[str]:
 
 
 def _with_own(told: Told, names: list[str], there: list[str]) -> list[str]:
-    """``names``, with what the program itself has set and taken away since."""
+    """Return ``names`` with the variables that the program itself has set or deleted since."""
     own = told.own.intersection(there)
     stayed = own - told.gone
     kept = [name for name in names if name not in told.own or name in stayed]
@@ -308,19 +308,21 @@ _HOME: Final = "os.path.expanduser"
 
 
 def working_directory_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os``."""
+    """Return the patches of the module ``os``."""
     made = {"getcwd": _getcwd, "getcwdb": _getcwdb, "chdir": _going, "fchdir": _going}
     return [Rebinding(module, made)]
 
 
 def home_directory_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os.path``."""
+    """Return the patches of the module ``os.path``."""
     return [Rebinding(module, {"expanduser": _expanduser})]
 
 
 def _user_asks(session: Session, *ways: str) -> bool:
-    """Is it one of the user's own modules, maybe by way of these methods of ``Path``? Raises what
-    the policy refuses with."""
+    """Return whether a user module calls, possibly through these methods of ``Path``.
+
+    Raises the refusal of the policy.
+    """
     frame: FrameType | None = _frame(2)
     way = None
     while frame is not None and _is_pathlib(frame):

@@ -61,7 +61,10 @@ class Numbers:
             self._now[then], self._then[now] = now, then
 
     def now(self, number: Any) -> Any:
-        """The present one that the program means. A group of processes is a negative number."""
+        """Return the current id of the process that the program means.
+
+        A negative number is a process group.
+        """
         if not isinstance(number, int):
             return number
         if number < 0:
@@ -71,7 +74,7 @@ class Numbers:
         return self._now.get(number, number)
 
     def is_known(self, now: int) -> bool:
-        """Has the program started the present process ``now``, or learned its number?"""
+        """Return whether the program started the current process ``now``, or has read its id."""
         return now in self._then or bool(self._has_started(now))
 
     def then(self, number: int) -> int:
@@ -112,8 +115,10 @@ _ANY: Final = draw_call("env", "")
 
 
 def check_allowed(session: Session, module: dict[str, Any]) -> None:
-    """Raises what the policy refuses with, where the program may not ask the machine anything.
-    Libraries, to which globals ``module`` may belong, ask all the same: they are not to blame."""
+    """Raise the refusal of a policy that forbids facts about the machine.
+
+    It applies to the user's modules only. Libraries can read facts in any case.
+    """
     if tier_of(module) != "user" or _ANY.source in session.free_draws:
         return
     with session.lock:
@@ -323,7 +328,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _struct(kind: Any) -> Form:
-    """Of a named tuple that takes one sequence."""
+    """Return the form of a named tuple whose constructor takes one sequence."""
     return Form(list, kind)
 
 
@@ -406,5 +411,5 @@ SEAMS: Final = {
 
 
 def fact_patches(module: ModuleType) -> list[Installable]:
-    """The patches of one of these modules."""
+    """Return the patches of one of these modules."""
     return [Rebinding(module, SEAMS[module.__name__](module))]

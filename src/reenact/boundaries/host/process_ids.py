@@ -97,8 +97,10 @@ def _fork(original: Any) -> Any:
 
 
 def _taking(*places: int) -> Make:
-    """A function of which the arguments at these places name processes; so may what it returns, or
-    what that begins with."""
+    """Return the patch of a function whose arguments at ``places`` are process ids.
+
+    Its result can be or start with one, too.
+    """
 
     def make(original: Any) -> Any:
         def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
@@ -118,7 +120,7 @@ def _renamed(pids: Numbers, result: Any) -> Any:
 
 
 def _deadly(original: Any) -> Any:
-    """A function that may end this process there and then: what was drawn is written before."""
+    """Replace a function that can end this process immediately. Pending draws are written first."""
 
     def told(session: Session, module: Module, args: Args, kwargs: Named) -> Any:
         session.draws.end(session.lanes.current())
@@ -151,7 +153,7 @@ def _sending(original: Any) -> Any:
 
 
 def _is_ours(pids: Numbers, number: int) -> bool:
-    """Has the program to do with the process, or the group, ``number``?"""
+    """Return whether the process or group ``number`` belongs to the program."""
     pid = abs(number)
     if pid in (0, os.getpid(), os.getppid(), os.getpgrp()) or pids.is_known(pid):
         return True
@@ -163,7 +165,7 @@ def _is_ours(pids: Numbers, number: int) -> bool:
 
 
 def os_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os``."""
+    """Return the patches of the module ``os``."""
     scheduling = ("sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_setaffinity")
     made: Mapping[str, Make] = {
         **{name: _identity(f"os.{name}") for name in ("getpid", "getppid", "getpgrp")},
@@ -180,12 +182,12 @@ def os_patches(module: ModuleType) -> list[Installable]:
 
 
 def signal_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``signal``."""
+    """Return the patches of the module ``signal``."""
     return [Rebinding(module, dict.fromkeys(("pthread_kill", "raise_signal"), _deadly))]
 
 
 def multiprocessing_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``multiprocessing.process``."""
+    """Return the patches of the module ``multiprocessing.process``."""
     owners = (module.BaseProcess, module._ParentProcess)
     return [Patch(owner, name, _attribute) for owner in owners for name in ("ident", "pid")]
 

@@ -131,8 +131,11 @@ def _head(answer: BufferedResponse) -> Head:
 
 
 def stays_inside(session: Session, url: str) -> bool:
-    """Does a program talk to itself? Then nothing crosses its edge: the call is made. So it is
-    where the settings let the host through."""
+    """Return whether a request is made without recording.
+
+    It is if the program connects to its own server, because nothing crosses the edge of the
+    program. It also is if the settings let the host pass through.
+    """
     if session.settings.pass_hosts and _host(url) in session.settings.pass_hosts:
         return True
     if not (session.settings.whole_process or session.settings.own_servers):
@@ -169,7 +172,7 @@ class Reply:
             self._ended = False
 
     def body(self) -> bytes | None:
-        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        """Return the complete body, still encoded, or None if it is incomplete."""
         return _body(self._answer)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -211,7 +214,7 @@ class AsyncReply:
         self._pieces: Any = pieces
 
     def body(self) -> bytes | None:
-        """All of the body, still encoded; None if it is still to come, or if it broke off."""
+        """Return the complete body, still encoded, or None if it is incomplete."""
         return _body(self._answer)
 
     def __aiter__(self) -> AsyncIterator[bytes]:

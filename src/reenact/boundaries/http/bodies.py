@@ -56,7 +56,7 @@ def describe(headers: Headers, body: bytes, known: tuple[str, str] | None = None
 
 
 def content_headers(headers: Headers) -> tuple[str, str]:
-    """The first ``Content-Type``, and every ``Content-Encoding``."""
+    """Return the first ``Content-Type``, and all ``Content-Encoding`` values."""
     kind = coding = None
     for key, value in headers:
         if len(key) not in _LENGTHS:
@@ -109,8 +109,10 @@ def _multipart(kind: str, said: str, body: bytes) -> Any:
 
 
 def _part(part: bytes) -> Data:
-    """``name``, ``filename``, headers that are not of every client's own making, and what is in
-    it: ``type`` and ``value``."""
+    """Return the ``name``, ``filename``, specific headers, ``type`` and ``value`` of a part.
+
+    Headers that clients add automatically are omitted.
+    """
     head, _, content = part.partition(b"\r\n\r\n")
     headers = _part_headers(head.decode("utf-8", "replace"))
     said = _parameters("content-disposition", headers.pop("content-disposition", ""))
@@ -145,7 +147,7 @@ def _is_a_guess(kind: str, filename: str | None) -> bool:
 
 
 def _parameters(header: str, said: str) -> dict[str, str]:
-    """The parameters of a header, such as ``name`` and ``filename``."""
+    """Return the parameters of a header, such as ``name`` and ``filename``."""
     message = Message()
     message[header] = " ".join(said.splitlines())
     found = message.get_params([], header) or []

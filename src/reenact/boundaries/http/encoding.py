@@ -43,7 +43,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def coding_of(headers: Headers) -> str | None:
-    """All content codings that ``headers`` name, in the order in which they were applied."""
+    """Return all content codings in ``headers``, in the order of their application."""
     named = [value for key, value in headers if key.lower() == "content-encoding"]
     return ", ".join(named) if named else None
 
@@ -75,7 +75,10 @@ def look(body: bytes, coding: str, *, most: int = MOST) -> Seen | None:
 def _undone(
     body: bytes, texts: Callable[[bytes], Iterator[bytes]], most: int
 ) -> tuple[bytes, bool] | None:
-    """The text of ``body``, and whether that is all; None when it is too long or cannot be read."""
+    """Return the decoded content, and whether it is complete.
+
+    Return None if it is too long or cannot be decoded.
+    """
     found: list[bytes] = []
     left = most
     try:
@@ -93,7 +96,10 @@ def _undone(
 
 
 def _is_plain(body: bytes) -> bool:
-    """Is this readable as it is? What is encoded has bytes that no text has."""
+    """Return whether ``body`` is plain text.
+
+    Encoded content has bytes that are not valid in text.
+    """
     try:
         return not _CONTROL.search(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -101,7 +107,7 @@ def _is_plain(body: bytes) -> bool:
 
 
 def encode(body: bytes, coding: str) -> bytes:
-    """``body`` with its codings."""
+    """Encode ``body`` with its codings."""
     for name in _names(coding):
         body = _CODINGS[name].pack(body)
     return body
@@ -152,8 +158,10 @@ def _fed(
 def _before_the_fault(
     body: bytes, reader: Callable[[], _Reader], start: int, place: int, size: int
 ) -> Iterator[bytes]:
-    """The text of the slice at ``place``, byte by byte up to the one that does not fit: a fault
-    behind a text must not hide it."""
+    """Yield the content of the slice at ``place`` byte by byte, up to the first invalid byte.
+
+    An error after a text must not hide the text.
+    """
     one = reader()
     for at in range(start, place, size):
         one.feed(body[at : min(at + size, place)])
@@ -165,7 +173,7 @@ def _before_the_fault(
 
 
 def _of(one: Any) -> _Reader:
-    """For the interface that the decompressors of the standard library share."""
+    """Return a reader for the common interface of the standard library's decompressors."""
     return _Reader(one.decompress, lambda: one.eof, lambda: one.unused_data)
 
 
@@ -174,7 +182,7 @@ def _gunzipped(body: bytes) -> Iterator[bytes]:
 
 
 def _inflated(body: bytes) -> Iterator[bytes]:
-    """Some servers leave out the zlib header."""
+    """Decode a deflate body. Some servers omit the zlib header."""
     come = False
     try:
         for text in _fed(body, lambda: _zlib(zlib.MAX_WBITS), 8_192, several=False):
@@ -187,7 +195,7 @@ def _inflated(body: bytes) -> Iterator[bytes]:
 
 
 def _zlib(window: int) -> _Reader:
-    """A byte is the code of 1,032 at most."""
+    """Return a zlib reader. One byte can expand to at most 1,032 bytes."""
     return _of(zlib.decompressobj(window))
 
 
@@ -200,7 +208,7 @@ def _brotli() -> Any:
 
 
 def _unbrotlied(body: bytes) -> Iterator[bytes]:
-    """Seven bytes may be the code of 16 MiB."""
+    """Decode a brotli body. Seven bytes can expand to 16 MiB."""
     library = _brotli()
 
     def reader() -> _Reader:
@@ -216,7 +224,7 @@ def _brotlied(body: bytes) -> bytes:
 
 
 def _zstd() -> tuple[Callable[[], Any], Callable[[bytes], bytes]]:
-    """A maker of readers, and a packer, of the first library that is here."""
+    """Return the decompressor factory and the compressor of the first available library."""
     try:
         from compression import zstd
     except ImportError:
@@ -230,7 +238,7 @@ def _zstd() -> tuple[Callable[[], Any], Callable[[bytes], bytes]]:
 
 
 def _unzstded(body: bytes) -> Iterator[bytes]:
-    """Four bytes may be the code of 128 KiB."""
+    """Decode a zstd body. Four bytes can expand to 128 KiB."""
     make, _ = _zstd()
     return _fed(body, lambda: _of(make()), 256, several=True)
 

@@ -106,7 +106,7 @@ def _of(request: Request) -> Pairs:
 
 
 def _changed(request: Request, path: Path, value: Any) -> Request:
-    """``request`` with ``value`` at ``path``, which leads into the recorded event."""
+    """Return ``request`` with ``value`` at ``path``, which is a path in the recorded event."""
     match path:
         case ("request", "url"):
             return msgspec.structs.replace(request, url=str(value))
@@ -161,7 +161,7 @@ def with_model(request: Request, model: str, *, known: bool = False) -> Request 
 
 
 def request_bytes(request: Request) -> bytes:
-    """``request`` as it goes over a connection of HTTP/1."""
+    """Return ``request`` in the wire format of HTTP/1."""
     parts = urlsplit(request.url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     framing = ("content-length", "transfer-encoding")
@@ -199,7 +199,10 @@ def _is_stream(response: Data) -> bool:
 
 
 def _in_stream(body: str, path: Path, value: Any) -> str:
-    """Server-sent events are a list of what is behind each ``data:``, ``[DONE]`` included."""
+    """Change a server-sent event.
+
+    The events are the list of all ``data:`` values, including ``[DONE]``.
+    """
     found = list(_DATA.finditer(body))
     texts: list[Any] = [one[2] for one in found]
     number = path[2]
@@ -214,7 +217,7 @@ def _is_http(response: Any) -> bool:
 
 
 def _readable(response: Data) -> Data:
-    """With a body that can be looked into: as text, and its coding under ``decoded``."""
+    """Return the response with a decoded body. Its coding is stored as ``decoded``."""
     body = response.get("body")
     coding = coding_of(_pairs(response))
     if HIDDEN in response or coding is None or "decoded" in response:

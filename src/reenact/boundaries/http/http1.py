@@ -34,7 +34,7 @@ _VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 
 
 def head_bytes(head: Head) -> bytes:
-    """``head`` as it would come over a connection."""
+    """Return ``head`` in its wire format."""
     version = head.version if head.version in _VERSIONS else "HTTP/1.1"
     lines = [f"{version} {head.status:03d} {head.reason}"]
     lines += [f"{name}: {value}" for name, value in head.headers]
@@ -89,7 +89,7 @@ class Outgoing:
 
     @property
     def body(self) -> bytes:
-        """Without the frames of the chunked coding."""
+        """Body without the framing of the chunked coding."""
         return b"" if self._body is None else self._body.content
 
 
@@ -129,7 +129,7 @@ class _Chunked:
             pass
 
     def _take(self) -> bool:
-        """One more chunk, if it is there."""
+        """Read one more chunk, if it is complete."""
         start = self._data.find(b"\r\n", self._at) + 2
         size = _size(bytes(self._data[self._at : start]))
         if size == 0:
@@ -168,7 +168,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def head_of(response: HTTPResponse) -> Head:
-    """The head of a live answer."""
+    """Return the head of a live response."""
     return Head(
         status=response.status,
         reason=response.reason,
@@ -178,11 +178,13 @@ def head_of(response: HTTPResponse) -> Head:
 
 
 def body_of(response: HTTPResponse) -> Iterator[bytes]:
-    """The body of a live answer as it arrives: a piece is a chunk of the chunked coding, or what
-    came at once; before what came of a chunk that is not its end there is a marker.
+    """Yield the body of a live response as it arrives.
 
-    Raises ``IncompleteRead`` where it is cut short, with how much of the last chunk did not come, or
-    with the line that does not say how long a chunk is.
+    A piece is a chunk of the chunked coding, or the data that arrived together. A marker precedes
+    data that does not end its chunk.
+
+    Raises ``IncompleteRead`` for a truncated body. It contains the missing number of bytes of the
+    last chunk, or the line with an invalid chunk size.
     """
     if not hasattr(response, "_method"):
         return _whole(response)
@@ -192,8 +194,7 @@ def body_of(response: HTTPResponse) -> Iterator[bytes]:
 
 
 def _whole(response: Any) -> Iterator[bytes]:
-    """Of what a library that mocks answers has put in place of a response: it has what is public of
-    one, and no framing."""
+    """Yield the body of a mocked response, which has only the public interface and no framing."""
     body: bytes = response.read()
     if body:
         yield body
@@ -250,8 +251,10 @@ def _chunk(file: Any, left: int) -> Iterator[bytes]:
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """All of ``pieces`` as one, also when they break off; what came of a chunk that has no end stays
-    apart."""
+    """Join ``pieces``, also if they are truncated.
+
+    The data of an incomplete chunk stays separate.
+    """
     came: list[bytes] = []
     ended = 0
     last: Partial | None = None
@@ -288,7 +291,7 @@ class _Wired(io.RawIOBase):
         self._over = False
 
     def skip_head(self) -> None:
-        """It has been read already."""
+        """Skip the head, which was already read."""
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
@@ -325,8 +328,10 @@ class _Wired(io.RawIOBase):
         return b"\r\n0\r\n\r\n" if self._inside else b"0\r\n\r\n"
 
     def _piece(self) -> tuple[bytes, int | None]:
-        """The next piece, empty after the last one; and how much of its chunk comes later, or None
-        if that ends with it."""
+        """Return the next piece, which is empty at the end, and the rest of its chunk.
+
+        The rest is None if the piece ends its chunk.
+        """
         left = None
         for piece in self._reply:
             if piece:
@@ -351,7 +356,8 @@ class _Wired(io.RawIOBase):
 
 
 def file_of(reply: Reply, method: str) -> io.BufferedReader:
-    """The answer to a request of this method, as http.client reads it from a socket."""
+    """Return the response to a request of this method as a file, as http.client reads it from a
+    socket."""
     if _ends_with_head(reply.head, method):
         for _ in reply:  # read the end, because the client does not read further
             pass
@@ -376,7 +382,7 @@ class _Line:
 
 
 def respond(reply: Reply, method: str, debuglevel: int = 0) -> HTTPResponse:
-    """The answer that ``reply`` is, with its head read."""
+    """Return an ``HTTPResponse`` for ``reply``, with its head already read."""
     line = _Line(file_of(reply, method))
     response: Any = HTTPResponse(line, debuglevel, method)  # type: ignore[arg-type]
     if debuglevel:
@@ -416,7 +422,7 @@ def _length(said: str | None) -> int | None:
 
 
 def target_url(scheme: str, host: str, port: int | None, target: str) -> str:
-    """The URL of a request for ``target``; a request to a proxy names it already."""
+    """Return the URL of a request for ``target``. A request to a proxy already contains the URL."""
     if "://" in target.partition("?")[0]:
         return target
     place = f"[{host}]" if ":" in host and not host.startswith("[") else host

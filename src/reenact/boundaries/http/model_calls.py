@@ -29,9 +29,9 @@ _RETRIED = "x-stainless-retry-count"
 
 
 def with_meaning(session: Session, call: Call, headers: Headers) -> Call:
-    """The model call that ``call`` is; ``call`` itself if no lens sees one in it.
+    """Return ``call`` as a model call, or unchanged if no lens recognises it.
 
-    A net tape has what went over the net and no more.
+    A net tape records only network calls, so it never contains model calls.
     """
     if session.settings.only is not None or not may_ask(call.method, call.url):
         return call

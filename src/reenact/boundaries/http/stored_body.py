@@ -32,7 +32,7 @@ _SLICE = 8_192
 
 
 def as_text(body: bytes) -> str | bytes:
-    """``body`` as text where it is text."""
+    """Return ``body`` as text if it is valid UTF-8."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -134,10 +134,11 @@ _BROKEN = "there is a secret in it, and the rest cannot be decoded"
 
 
 def kept_body(session: Session, body: bytes, coding: str | None) -> Data:
-    """The fields of a response in which ``body``, so encoded, is kept.
+    """Return the fields of a response that store ``body``, which is encoded with ``coding``.
 
-    ``body`` as it came; with ``decoded`` the text of it, which has a secret; or all of it under
-    ``bodySecret``, with the reason under ``unread``.
+    ``body`` is stored unchanged. If it contains a secret, its decoded text is stored, with the
+    coding as ``decoded``. If it cannot be decoded completely, it is stored under ``bodySecret``
+    with the reason as ``unread``.
     """
     if coding is None or session.keeps_secrets:
         return {"body": as_text(body)}
@@ -161,7 +162,7 @@ def _hidden(session: Session, body: bytes, why: str) -> Data:
 
 
 def hide(session: Session, response: Data, why: str) -> Data:
-    """``response`` with all of its body as a secret."""
+    """Return ``response`` with its complete body as a secret."""
     session.warn_once(
         f"the body of an answer is kept as a secret, because {why}: a replay needs the key that it "
         "is sealed with (or record with the redaction profile none)"

@@ -49,7 +49,10 @@ def _normal(url: str) -> str:
 
 
 def _plain(host: str) -> str:
-    """In lower case, an international name in its ASCII spelling, an IPv6 address in brackets."""
+    """Return the host in lower case.
+
+    International names are converted to ASCII, and IPv6 addresses get brackets.
+    """
     if ":" in host:
         return f"[{host.lower()}]"
     if not host.isascii():

@@ -82,7 +82,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, body: str | bytes) -> Self:
-        """``body`` as a message of its kind."""
+        """Return ``body`` as a message of its kind."""
         return cls(kind="text" if isinstance(body, str) else "bytes", body=body)
 
 
@@ -90,7 +90,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opening_call(session: Session, opening: Opening) -> Call:
-    """Compared by URL, protocols, and the headers that the policy names."""
+    """Return the call of a handshake.
+
+    It is compared by URL, protocols, and the headers that the policy names.
+    """
     url = _websocket_url(normal_url(opening.url))
     request: Data = {"url": url}
     if opening.protocols:
@@ -107,7 +110,7 @@ def opening_call(session: Session, opening: Opening) -> Call:
 
 
 def _websocket_url(url: str) -> str:
-    """Some clients take the URL of a page."""
+    """Return the URL with a websocket scheme, because some clients accept HTTP URLs."""
     scheme, colon, rest = url.partition(":")
     return f"{_SCHEMES.get(scheme, scheme)}{colon}{rest}"
 
@@ -257,8 +260,10 @@ _counts: WeakKeyDictionary[Session, Counter[str]] = WeakKeyDictionary()
 
 
 def _name(session: Session, lane: str) -> str:
-    """``lane/n``: the n-th connection that this lane opened. Calls of other kinds before it do not
-    change it."""
+    """Return the name ``lane/n`` of the n-th connection of a lane.
+
+    It does not depend on calls of other kinds.
+    """
     with session.lock:
         counts = _counts.setdefault(session, Counter())
         counts[lane] += 1
@@ -288,7 +293,7 @@ class Link:
     # Threads
 
     def receive(self, live: Callable[[], Message]) -> Message:
-        """The next message."""
+        """Return the next message."""
         message: Message = self._carry_out("recv", {}, live, self._receives)
         return message
 

@@ -60,7 +60,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     headers: Pairs = ()
 
     def header(self, name: str) -> str | None:
-        """The first header of this name."""
+        """Return the first header with this name."""
         for key, value in self.headers:
             if key.lower() == name:
                 return value
@@ -99,7 +99,7 @@ class Errors:
         return dump_exception(error)
 
     def load(self, data: Any) -> BaseException:
-        """The exception that ``data`` was recorded of."""
+        """Rebuild the exception from its recorded form."""
         return load_exception(data)
 
 
@@ -143,16 +143,21 @@ def call_of(session: Session, request: Request, sketch: Call | None = None) -> C
 
 
 def _raw_hash(session: Session, request: Request) -> str:
-    """Two requests that have the same one are the same. None for those without a body, which are
-    compared as quickly, and where headers count."""
+    """Return the hash of the raw request, or an empty string if it cannot be used.
+
+    It is not used for requests without a body, because comparing them is as fast, or if the policy
+    compares headers.
+    """
     if not request.body or session.settings.policy.key_headers:
         return ""
     return raw_hash(request)
 
 
 def raw_hash(request: Request) -> str:
-    """Two requests that have the same one are the same to the byte, but for the headers that say
-    nothing of the body."""
+    """Return a hash of the raw request.
+
+    Requests with equal hashes are identical, except for headers that do not describe the body.
+    """
     said, coding = request.content or content_headers(request.headers)
     head = f"{request.method} {normal_url(request.url)}\n{said}\n{coding}\n"
     whole = blake2b(head.encode("utf-8", "surrogatepass"), digest_size=9)
@@ -213,7 +218,7 @@ class Wire:
 
 
 def load_pieces(response: Any) -> list[Any]:
-    """The head and the pieces of the body that ``response`` was recorded of."""
+    """Return the recorded head and pieces of the body."""
     if not isinstance(response, dict):
         return []
     pairs = response.get("headers", ())
@@ -273,8 +278,10 @@ def _cuts(pieces: list[bytes]) -> list[int]:
 
 
 def _pieces(body: bytes, cuts: Any) -> list[bytes]:
-    """As many as there were: each was handed over in its turn. A body that was redacted may be
-    shorter than it was; then the last of them are empty."""
+    """Split the body into the recorded number of pieces, because each was a separate delivery.
+
+    A redacted body can be shorter, and then the last pieces are empty.
+    """
     if not cuts:
         return [body]
     ends = [min(cut, len(body)) for cut in cuts]

@@ -98,13 +98,13 @@ class Link:
 
     @property
     def is_closed(self) -> bool:
-        """Has the program hung up?"""
+        """True if the program has closed the connection."""
         return self._hung_up.is_set()
 
     # Opening and closing
 
     async def open(self) -> tuple[Decision, InFlightCall]:
-        """Connect; what was decided about listening to the server."""
+        """Connect. Return the decision about listening to the server."""
         session = self.session
 
         async def live() -> Data:
@@ -124,13 +124,13 @@ class Link:
         self._spawn(self._listen, decision, opened)
 
     def close(self) -> None:
-        """Hang up. It is over when what :meth:`start` has begun has come to its end."""
+        """Close the connection. It has ended when the tasks of :meth:`start` have ended."""
         self._hung_up.set()
         if self._real is not None:
             self._real.close()
 
     async def release(self) -> None:
-        """See the end of a connection that was opened behind a recorded one."""
+        """Wait for the end of a live connection that was opened in addition to a recorded one."""
         real = self._real
         if real is not None and not real.is_over:
             await self._outside(real.end)
@@ -151,7 +151,7 @@ class Link:
     # Messages of the program
 
     async def send(self, item: Any) -> None:
-        """A message of the program's client. Raises what differs from the recording."""
+        """Send a message of the program's client. Raises divergences from the recording."""
         data = dump_item(item)
         if self.session.is_late():
             self._spawn(self._bypass, item, data)
@@ -227,7 +227,7 @@ class Link:
         )
 
     def _cancel(self, data: Data) -> None:
-        """The client does not want the answer to a request any more."""
+        """Cancel the request that a ``notifications/cancelled`` message names."""
         if data["method"] == "notifications/cancelled":
             scope = self._scopes.get((data.get("params") or {}).get("requestId"))
             if scope is not None:
@@ -243,7 +243,10 @@ class Link:
             await real.say(item)
 
     async def _reach(self, hello: Any = None) -> Connection:
-        """The real connection; made now, if the one that the program has is from a recording."""
+        """Return the real connection.
+
+        It is opened now if the program's connection is a recorded one.
+        """
         async with self._reaching:
             if self._real is None:
                 self.session.asks_again = True

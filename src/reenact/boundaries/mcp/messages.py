@@ -45,12 +45,12 @@ CLOSED: Data = {"code": -32000, "message": "Connection closed"}
 
 
 def is_request(data: Data) -> bool:
-    """Does it want an answer?"""
+    """Return whether a message is a request that expects a response."""
     return "method" in data and "id" in data
 
 
 def is_answer(data: Data) -> bool:
-    """Does it answer a request, well or badly?"""
+    """Return whether a message is a response or an error."""
     return "method" not in data and "id" in data
 
 
@@ -73,7 +73,7 @@ def load_item(data: Data) -> Any:
 
 
 def make_message(data: Data) -> Any:
-    """A message for a session, or for a transport."""
+    """Return a message for a session or a transport."""
     whole = {"jsonrpc": "2.0", **data}
     wrap: Any = import_module("mcp.shared.message").SessionMessage
     try:
@@ -116,7 +116,7 @@ class Server:
         self._place = place
 
     def heard(self, method: str, result: Any) -> None:
-        """It has answered ``method``."""
+        """Update the server's name and tools from its response to ``method``."""
         if not isinstance(result, dict):
             return
         if method in ("initialize", "server/discover"):
@@ -127,7 +127,7 @@ class Server:
                     self._known.owners[str(tool.get("name"))].add(self.label)
 
     def name_of(self, tool: str) -> str:
-        """``tool``, or ``server/tool`` where another server has a tool of that name."""
+        """Return ``tool``, or ``server/tool`` if several servers have a tool of that name."""
         if not self.label:
             return tool
         owners = self._known.owners[tool]
@@ -135,7 +135,7 @@ class Server:
         return f"{self.label}/{tool}" if len(owners) > 1 else tool
 
     def _introduce(self, name: str) -> None:
-        """Another server that calls itself the same is ``name#2``; the same one again is not."""
+        """Set the label. A different server with the same name gets ``name#2``."""
         if not name:
             return
         places = self._known.places[name]
@@ -167,7 +167,7 @@ class Tokens:
         self._places: dict[Any, Any] = {}
 
     def note(self, number: Any, decision: Decision, opened: InFlightCall) -> None:
-        """The request ``number`` is the call ``opened``."""
+        """Store that the request ``number`` is the call ``opened``."""
         lane, position = opened.lane.name, opened.position
         if isinstance(decision, Serve | Reexecute):
             lane, position = decision.entry.lane, decision.entry.position
@@ -206,8 +206,11 @@ _FREE: dict[str, tuple[str, ...]] = {
 
 
 def ask_call(server: Server, data: Data) -> Call:
-    """The call that a request is. A tool is compared by its name and arguments, everything else by
-    its method and parameters; the id of a request and the token of its progress are positions."""
+    """Return the call of a request.
+
+    A tool call is compared by its name and arguments, other requests by method and parameters.
+    Request ids and progress tokens are compared as positions.
+    """
     params = dict(data.get("params") or {})
     if data["method"] == "tools/call":
         return _tool_call(server, params)
@@ -232,12 +235,12 @@ def _tool_call(server: Server, params: Data) -> Call:
 
 
 def say_call(server: Server, data: Data) -> Call:
-    """The call that a notification is."""
+    """Return the call of a notification."""
     return _call(server, data["method"], dict(data.get("params") or {}))
 
 
 def reply_call(server: Server, method: str, data: Data) -> Call:
-    """The call that answering a request of the server is; ``method`` is what it asked for."""
+    """Return the call of a response to a server request. ``method`` is the requested method."""
     kind = "error" if "error" in data else "result"
     return _made(server, method, {kind: copy_value(data.get(kind))})
 

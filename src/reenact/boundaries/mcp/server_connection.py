@@ -41,20 +41,20 @@ class Said:
         self._theirs: Any = None
 
     def pipe(self) -> Any:
-        """The file that a process writes to."""
+        """Return the file that the process writes to."""
         self._ours, theirs = os.pipe()
         os.set_blocking(self._ours, False)
         self._theirs = open(theirs, "w", encoding="utf-8")  # noqa: SIM115 - closed in begin or end
         return self._theirs
 
     def begin(self) -> None:
-        """The process has started."""
+        """Start reading, after the process has started."""
         if self._ours is not None:
             self._theirs.close()
             self._loop.add_reader(self._ours, self._read)
 
     def end(self) -> None:
-        """The process has ended: what is still in the pipe is all there is."""
+        """Read the rest of the pipe, after the process has ended."""
         if self._ours is not None:
             self._theirs.close()
             while self._read():
@@ -138,13 +138,13 @@ class Connection:
 
     @property
     def is_over(self) -> bool:
-        """Has it been closed, to the end?"""
+        """True if the connection has ended."""
         return self._task.done()
 
     # Its life
 
     async def open(self) -> None:
-        """Connect. Raises what the transport raises."""
+        """Connect. Raises the errors of the transport."""
         try:
             await asyncio.shield(self._ready)
         except asyncio.CancelledError:
@@ -180,7 +180,7 @@ class Connection:
             await asyncio.wait([reading])
 
     def close(self) -> None:
-        """Hang up. When the server has ended, so have its messages."""
+        """Close the connection. Messages end when the server has ended."""
         self._stop.set()
 
     async def end(self) -> None:
@@ -292,7 +292,7 @@ def _give(piece: Any) -> None:
 
 
 def _number(number: Any, known: dict[Any, Any]) -> Any:
-    """Some servers answer to ``"7"`` when they were asked ``7``."""
+    """Return the id of a request. Some servers respond to ``"7"`` instead of ``7``."""
     if number not in known and isinstance(number, str) and number.isdecimal():
         return int(number)
     return number

@@ -33,7 +33,8 @@ __all__ = [
 
 
 def stdio_call(given: Mapping[str, Any]) -> Call:
-    """A process: its command line, its folder, and the names of what is set in its environment."""
+    """Return the call that starts a server process: its command line, its folder, and the names of
+    its environment variables."""
     server = given["server"]
     asked = process_call(
         [server.command, *server.args],
@@ -78,7 +79,7 @@ class WriteEnd:
         self._closed = False
 
     async def send(self, item: Any) -> None:
-        """Raises :class:`anyio.ClosedResourceError` after the end."""
+        """Send a message. Raises :class:`anyio.ClosedResourceError` after the end."""
         if self._closed or self._link.is_closed:
             raise anyio.ClosedResourceError
         await self._link.send(item)
@@ -90,7 +91,7 @@ class WriteEnd:
         self.close()
 
     def clone(self) -> Self:
-        """Another end of the same connection."""
+        """Return another end of the same connection."""
         return type(self)(self._link)
 
     async def __aenter__(self) -> Self:
@@ -110,18 +111,18 @@ Generate = Callable[..., AsyncIterator[Any]]
 
 
 def stdio_patches(library: ModuleType) -> list[InsidePatch]:
-    """The patches of ``mcp.client.stdio``."""
+    """Return the patches of ``mcp.client.stdio``."""
     return _patches(library, ("stdio_client",), stdio_call, ends=2)
 
 
 def http_patches(library: ModuleType) -> list[InsidePatch]:
-    """The patches of ``mcp.client.streamable_http``."""
+    """Return the patches of ``mcp.client.streamable_http``."""
     ends = 2 if hasattr(library, "TransportStreams") else 3  # major 1 also returns the session id
     return _patches(library, ("streamable_http_client", "streamablehttp_client"), http_call, ends)
 
 
 def sse_patches(library: ModuleType) -> list[InsidePatch]:
-    """The patches of ``mcp.client.sse``."""
+    """Return the patches of ``mcp.client.sse``."""
     return _patches(library, ("sse_client",), http_call, ends=2)
 
 

@@ -58,7 +58,7 @@ class Recorded(Relay):
         self.fds.update(fd for fd in (source, sink) if fd is not None)
 
     def start(self, pid: int) -> None:
-        """The process ``pid`` has been started."""
+        """Start the relay of the process ``pid``."""
         self.session.in_flight.begin(self.opened, self._abandoned)
         with self.session.lock:
             self.session.recorder.note(self.opened)
@@ -129,7 +129,7 @@ class Recorded(Relay):
         self.account.add(turn, data)
 
     def _check_size(self, more: int) -> None:
-        """Raises when the policy's budgets have no room for so much of one answer."""
+        """Raise the refusal of the policy if the output exceeds the budget for one result."""
         room = self.session.recorder.budget
         if room.measures:
             size = more + len(self.account.told) + sum(map(len, self.account.said.values()))
@@ -220,7 +220,8 @@ def _read(fd: int) -> bytes:
 
 
 def _pidfd(pid: int) -> int | None:
-    """A file that can be read when ``pid`` has ended, where the system has that."""
+    """Return a descriptor that becomes readable when ``pid`` has ended, or None if the system has
+    no pidfd."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

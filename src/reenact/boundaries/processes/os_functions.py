@@ -19,7 +19,7 @@ __all__ = ["patches"]
 
 
 def patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os``."""
+    """Return the patches of the module ``os``."""
     return [
         Rebinding(
             module,

@@ -56,7 +56,7 @@ def _wait_writable(fd: int) -> None:
 
 
 def is_readable(fd: int) -> bool:
-    """Would reading ``fd`` return at once?"""
+    """Return whether reading ``fd`` would return immediately."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(0))
@@ -94,7 +94,7 @@ class Ends(msgspec.Struct):
     joined: bool = False
 
     def close(self) -> None:
-        """The process was not started."""
+        """Close the descriptors if the process was not started."""
         close_quietly({*self.targets.values(), *([] if self.source is None else [self.source])})
 
 
@@ -141,7 +141,7 @@ def _identity(fd: int) -> tuple[int, int] | None:
 
 
 def _is_written(fd: int) -> bool:
-    """Is it open, and no terminal?"""
+    """Return whether ``fd`` is open and not a terminal."""
     try:
         return not stat.S_ISCHR(os.fstat(fd).st_mode)
     except OSError:
@@ -190,12 +190,12 @@ class Pipes(msgspec.Struct):
     """Their ends that starting the process does not close."""
 
     def close(self) -> None:
-        """The process was not started."""
+        """Close the pipes if the process was not started."""
         close_quietly({*self.outputs.values(), *([] if self.sink is None else [self.sink])})
 
 
 def with_pipes(given: Given, ends: Ends) -> Pipes:
-    """``given`` with pipes of ours in the place of ``ends``."""
+    """Replace ``ends`` in ``given`` by new pipes."""
     given = dict(given)
     outputs: dict[int, int] = {}
     theirs: list[int] = []
@@ -250,7 +250,7 @@ _Watched.__name__ = _Watched.__qualname__ = "FileIO"  # as people see it in a re
 
 
 def watch(process: Any, relay: Relay) -> None:
-    """The program is going to read from ``process``, which is being made."""
+    """Replace the files of ``process``, which is being created, by files that notify the relay."""
     size = _buffer_size(process)
     for stream, name in NAMES.items():
         file = getattr(process, name)

@@ -89,11 +89,11 @@ def process_call(
     own: Mapping[str, str],
     stdin: Data | None = None,
 ) -> Call:
-    """The call that starting a process is.
+    """Return the call that starts a process.
 
-    The interpreter that runs the program is ``python`` wherever it lies; a folder inside the
-    working directory is written as seen from there; of the environment only what differs from
-    ``own``, the program's, counts. ``stdin`` stands for a file that is its standard input.
+    The interpreter of the program is named ``python``, regardless of its path. A folder inside the
+    working directory is stored relative to it. Only differences of the environment from ``own``,
+    the program's environment, are compared. ``stdin`` describes a file that is the standard input.
     """
     words = _words(args, shell=shell)
     if executable is not None:
@@ -173,7 +173,7 @@ _DEEP = 10
 
 
 def execute_child(original: Callable[..., None]) -> Callable[..., None]:
-    """``Popen._execute_child``."""
+    """Replace ``Popen._execute_child``."""
     names = _parameters(original)
 
     def started(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -268,8 +268,11 @@ class _Starting:
         self._begin(relay)
 
     def _pass(self, opened: InFlightCall, *, inside: bool) -> None:
-        """Recorded is nothing of it; a Python takes part all the same, where it is in a session, in
-        the lane that it has when it is recorded: there is what it did."""
+        """Start a process that is not recorded.
+
+        A Python process in a session still takes part, in the lane that it would have if it were
+        recorded.
+        """
         if not inside:
             self._leave(opened.inner)
             self._outside(self._injected(self._given, opened.inner))
@@ -277,7 +280,7 @@ class _Starting:
         self._original(self._injected(self._given, self._free_lane()))
 
     def _run_again(self, decision: Reexecute, opened: InFlightCall) -> None:
-        """The process does itself what is in its lane."""
+        """Start the process, which re-executes its lane itself."""
         session, entry = self._session, decision.entry
         assert opened.inner is not None
         if not self._takes_part(opened.inner):
@@ -385,7 +388,7 @@ class _Starting:
 
 
 def _is_asyncios() -> bool:
-    """Is this process started by a loop?"""
+    """Return whether an event loop starts the process."""
     frame: Any = sys._getframe(1)
     for _ in range(_DEEP):
         if frame is None:
@@ -397,7 +400,7 @@ def _is_asyncios() -> bool:
 
 
 def popen_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``subprocess``."""
+    """Return the patches of the module ``subprocess``."""
     popen: Any = module.Popen
     expired = module.TimeoutExpired
     return [
@@ -410,7 +413,7 @@ def popen_patches(module: ModuleType) -> list[Installable]:
 
 
 def asyncio_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``asyncio.base_subprocess``."""
+    """Return the patches of the module ``asyncio.base_subprocess``."""
     transport = module.BaseSubprocessTransport
     return [
         Patch(transport, "_connect_pipes", _connect_pipes),

@@ -105,7 +105,7 @@ class Relay:
     # Starting
 
     def begin(self, pid: int, *work: Callable[[], None]) -> None:
-        """The process has been started: do ``work``, each in a thread of its own."""
+        """Register the process and run each ``work`` in a separate thread."""
         self._pid = pid
         _remember(self, pid)
         for one in work:
@@ -125,7 +125,7 @@ class Relay:
         self.end()
 
     def end(self) -> None:
-        """The process has ended, as far as the program is concerned."""
+        """Mark the process as ended for the program."""
         with self.session.lock:
             self.ended.open()
             callbacks, self._ended_callbacks = self._ended_callbacks, []
@@ -143,7 +143,7 @@ class Relay:
     # What others know
 
     def is_reaped(self, code: int) -> None:
-        """The process has been waited for, and has ended with ``code``."""
+        """Store that the process was reaped with the exit code ``code``."""
         self.code = code
         self.reaped.open()
 
@@ -159,7 +159,7 @@ class Relay:
     # Operations of the program
 
     def was_signalled(self) -> bool:
-        """The program sends a signal. True if it is to be sent indeed."""
+        """Count a signal of the program. Return whether it must be sent."""
         self.signals += 1
         return True
 
@@ -196,7 +196,7 @@ class Relay:
     # Handing over
 
     def take_turn(self, note: Callable[[], None]) -> None:
-        """When the program is at rest, do ``note``, which writes down what comes next."""
+        """Run ``note``, which records the next event, when the program is quiescent."""
         session = self.session
         self.wait_until_connected()
         if session.tracks_order:
@@ -238,7 +238,7 @@ class Relay:
             waiting.wait(_WAKING)
 
     def close(self, fd: int) -> None:
-        """``fd`` is ours no more."""
+        """Close ``fd`` if it belongs to the relay."""
         if fd in self.fds:
             self.fds.discard(fd)
             os.close(fd)
@@ -255,7 +255,7 @@ class Relay:
 
 
 def relay_of(pid: int) -> Relay | None:
-    """The relay of process ``pid``."""
+    """Return the relay of process ``pid``."""
     return _known.get(pid)
 
 

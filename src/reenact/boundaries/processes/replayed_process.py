@@ -115,7 +115,7 @@ class Replayed(Relay):
             self.fds.add(ends.source)
 
     def start(self, pid: int) -> None:
-        """The stand-in is process ``pid``."""
+        """Start the relay of the stand-in process ``pid``."""
         self.session.in_flight.begin(self.opened, self._abandoned)
         self.session.scheduler.helper_comes()  # before the program can wait for it
         self.begin(pid, self._emit, *([] if self._source is None else [self._listen]))
@@ -127,7 +127,10 @@ class Replayed(Relay):
         super().fail(error)
 
     def was_signalled(self) -> bool:
-        """It does what the recorded process did when that one got the signal."""
+        """Count a signal of the program.
+
+        It is not sent, because the replay repeats the recorded reaction.
+        """
         with self._changed:
             self.signals += 1
             self._changed.notify_all()
@@ -183,7 +186,7 @@ class Replayed(Relay):
             self._diverge(found)
 
     def _diverge(self, divergence: Divergence) -> None:
-        """A strict replay ends here; a lenient one has noted it."""
+        """Raise the divergence in a strict replay. A lenient one has already stored it."""
         if self.session.machine.strict:
             raise self.session.reporter.diverged(divergence)
 
@@ -205,11 +208,11 @@ class Replayed(Relay):
             self.session.scheduler.helper_goes()
 
     def _complete(self) -> None:
-        """In a recording that is added to it is kept as it was."""
+        """Complete the call. A recording that is being extended keeps the recorded result."""
         self.session.in_flight.complete(self.opened, self.opened.answer or {})
 
     def _abandoned(self) -> None:
-        """The session ends first: nothing is known of what comes after."""
+        """Close everything when the session ends before the process."""
         self._complete()
         for fd in list(self.fds):
             self.close(fd)

@@ -48,13 +48,13 @@ class Account(msgspec.Struct):
     exit_code: int | None = None
 
     def add(self, turn: Turn, data: bytes) -> None:
-        """One more turn."""
+        """Add a turn."""
         self.turns.append(turn)
         if turn.stream != ENDED:
             self.said[turn.stream] += data
 
     def dump(self) -> Data:
-        """As it is recorded."""
+        """Return the recorded form."""
         response: Data = {
             name: as_text(bytes(self.said[stream]))
             for stream, name in NAMES.items()
@@ -86,7 +86,7 @@ class Account(msgspec.Struct):
 
 
 def load_account(response: Any, place: str) -> Account:
-    """The account that ``response`` was recorded of. Raises :class:`RecordingDamaged`."""
+    """Read the transcript from its recorded form. Raises :class:`RecordingDamaged`."""
     try:
         turns = msgspec.convert(response["turns"], list[Turn])
         code = msgspec.convert(response.get("exitCode"), int | None)

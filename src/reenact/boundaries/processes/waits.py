@@ -36,8 +36,8 @@ def _next(session: Session) -> tuple[str, str]:
 
 
 def was_in_vain(session: Session, still: Callable[[], bool]) -> bool:
-    """While recording: the time of this thread is up. That is written when the program is at rest,
-    if it is ``still`` true that it has waited in vain."""
+    """Record a timeout of this thread when the program is quiescent, if ``still()`` returns true
+    then. Return that value."""
     found: list[bool] = []
 
     def give_up() -> None:
@@ -54,7 +54,10 @@ def was_in_vain(session: Session, still: Callable[[], bool]) -> bool:
 
 
 def wait_in_vain(session: Session) -> None:
-    """In a replay: until that comes next. Raises what a stall raises."""
+    """Wait in a replay until the recorded timeout is the next delivery.
+
+    Raises the error of a stall.
+    """
     if session.tracks_order:
         token = _next(session)
         session.scheduler.wait(Waiter(token, token[0], session.runner()))
@@ -70,7 +73,7 @@ class InVain:
         self._before = session.scheduler.progress()
 
     def is_over(self) -> bool:
-        """Does that come next? Then it has come, for good."""
+        """Return whether the timeout is the next delivery, and deliver it then."""
         session, scheduler = self._session, self._session.scheduler
         if not session.tracks_order:
             return True
@@ -88,7 +91,7 @@ _SLICE: Final = 0.01
 
 
 def unwaited(process: Any) -> Relay | None:
-    """The relay of a process that has not been waited for yet."""
+    """Return the relay of a process that has not been reaped yet."""
     pid = getattr(process, "pid", None)
     if pid is None or process.returncode is not None:
         return None
@@ -102,8 +105,10 @@ def asking(relay: Relay) -> Session | None:
 
 
 def has_ended(relay: Relay) -> bool:
-    """Had the process ended when the program asked? That is recorded; if it had, it is waited
-    for."""
+    """Return whether the process has ended.
+
+    The result is recorded, and an ended process is waited for.
+    """
     session = asking(relay)
     if session is None:
         ended = relay.ended.is_open
@@ -113,7 +118,7 @@ def has_ended(relay: Relay) -> bool:
 
 
 def poll(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``Popen.poll``."""
+    """Replace ``Popen.poll``."""
 
     @wraps(original)
     def poll(self: Any) -> Any:
@@ -126,7 +131,7 @@ def poll(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reap(relay: Relay, really: Callable[[], Any]) -> Any:
-    """It has ended, or is about to: the rest takes no time."""
+    """Reap a process that has ended or ends soon."""
     code = really()
     while code is None:
         relay.reaped.wait(_SLICE)
@@ -136,7 +141,7 @@ def _reap(relay: Relay, really: Callable[[], Any]) -> Any:
 
 
 def wait(original: Callable[..., Any], expired: Callable[..., BaseException]) -> Any:
-    """``Popen._wait``: with a time-out it is recorded whether that was over first."""
+    """Replace ``Popen._wait``. With a timeout, it is recorded whether the timeout came first."""
 
     @wraps(original)
     def _wait(self: Any, timeout: float | None) -> Any:
@@ -183,7 +188,10 @@ _COMMUNICATE_SLICE: Final = 0.005
 
 
 def communicate(original: Callable[..., Any], expired: type[Any]) -> Any:
-    """``Popen._communicate``: with a time-out it is recorded whether that was over first."""
+    """Replace ``Popen._communicate``.
+
+    With a timeout, it is recorded whether the timeout came first.
+    """
 
     @wraps(original)
     def _communicate(self: Any, input: Any, endtime: float | None, orig_timeout: Any) -> Any:

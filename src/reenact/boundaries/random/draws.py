@@ -66,7 +66,7 @@ def drawn(name: str, live: Callable[[], T], depth: int) -> T | Any:
 
 
 def drawer(depth: int) -> Tier:
-    """Whose draw it is, ``depth`` frames above the caller of this function."""
+    """Return the tier of the code that draws, ``depth`` frames above the caller."""
     frame = caller(depth + 1)
     if frame is None:
         return "plumbing"
@@ -78,7 +78,7 @@ def drawer(depth: int) -> Tier:
 
 
 def apart(live: Callable[[], T]) -> T:
-    """``live()``; what it draws in turn is not looked at."""
+    """Call ``live`` outside the session, so that its own draws are not recorded."""
     token = enter_session(OUTSIDE)
     try:
         return live()
@@ -87,7 +87,7 @@ def apart(live: Callable[[], T]) -> T:
 
 
 def bits(name: str, count: int, live: Callable[[], int], depth: int) -> int:
-    """A number of ``count`` bits."""
+    """Draw a number of ``count`` bits."""
     if count > LARGEST:
         size = (count + 7) // 8
         found = drawn(name, lambda: live().to_bytes(size, "big"), depth + 1)
@@ -100,7 +100,7 @@ def bits(name: str, count: int, live: Callable[[], int], depth: int) -> int:
 
 
 def octets(name: str, size: int, live: Callable[[], bytes], depth: int) -> bytes:
-    """``size`` bytes that are a secret."""
+    """Draw ``size`` secret bytes."""
     found = drawn(name, lambda: {_SECRET: live().hex()}, depth + 1)
     written = found.get(_SECRET) if isinstance(found, dict) else found
     if isinstance(written, str):
@@ -114,7 +114,7 @@ def octets(name: str, size: int, live: Callable[[], bytes], depth: int) -> bytes
 
 
 def text(name: str, live: Callable[[], str], depth: int) -> tuple[str, bytes]:
-    """A text; and where it is lost an empty one, and 16 bytes to make another of."""
+    """Draw a text. If it is lost, return an empty text and 16 bytes for a replacement."""
     found = drawn(name, live, depth + 1)
     if isinstance(found, str) and not found.startswith("***"):
         return found, b""

@@ -42,7 +42,7 @@ _OTHER_NAMES = {"ranf": "random_sample", "sample": "random_sample"}
 
 
 def patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``numpy.random``."""
+    """Return the patches of the module ``numpy.random``."""
     shared = module.mtrand._rand
     found = _Shared(shared, module.RandomState)
     methods = {
@@ -105,7 +105,7 @@ class _Home:
 
 
 def _bound(function: Any, original: Any, name: str) -> Any:
-    """``function`` as an attribute of anything: it does not become a method of it."""
+    """Return ``function`` in a form that does not become a method as a class attribute."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = original.__doc__
     function.__module__ = "numpy.random"
@@ -204,7 +204,7 @@ class _Shared:
 
 
 def _derives(session: Session) -> bool:
-    """Is this a program under ``reenact run``, and chance re-enacted?"""
+    """Return whether the program runs under ``reenact run`` and random values are recorded."""
     settings = session.settings
     return bool(settings.run_seed) and settings.policy.action_for("random", "") == "record"
 

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def urandom_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``os``."""
+    """Return the patches of the module ``os``."""
     return [Rebinding(module, {"urandom": urandom_like, "getrandom": _getrandom})]
 
 
@@ -70,7 +70,7 @@ class _Shared(_plain):
     """The shared generator, while a session is open."""
 
     def random(self) -> float:
-        """A float from 0 to 1."""
+        """Return a float from 0 to 1."""
         session = current()
         if session is None:
             return _plain.random(self)
@@ -80,7 +80,7 @@ class _Shared(_plain):
         return float(drawn("rng random.random", super().random, 1))
 
     def getrandbits(self, k: int, /) -> int:
-        """An integer of ``k`` bits."""
+        """Return an integer of ``k`` bits."""
         if current() is None:
             return _plain.getrandbits(self, k)
         live = super().getrandbits
@@ -124,7 +124,7 @@ def _listed(state: Any) -> list[Any]:
 
 
 def random_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``random``."""
+    """Return the patches of the module ``random``."""
     inst: Any = module._inst
     return [
         _Becoming(inst),
@@ -170,7 +170,7 @@ def _seeding(original: Any) -> Any:
 
 
 def _drawn_seed() -> int | None:
-    """None for the generator of temporary names: those are drawn one by one."""
+    """Draw a seed. Return None for the generator of temporary names, which are drawn one by one."""
     frame: FrameType | None = _frame(2)
     while frame is not None and frame.f_globals.get("__name__") == "random":
         frame = frame.f_back
@@ -184,7 +184,7 @@ def _fresh() -> int:
 
 
 def tempfile_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``tempfile``."""
+    """Return the patches of the module ``tempfile``."""
     return [Attribute(module, "_get_candidate_names", _candidates)]
 
 

@@ -29,7 +29,7 @@ _SAFE = {"safe": uuid.SafeUUID.safe, "unsafe": uuid.SafeUUID.unsafe}
 
 
 def uuid_patches(module: ModuleType) -> list[Installable]:
-    """The patches of the module ``uuid``."""
+    """Return the patches of the module ``uuid``."""
     return [Rebinding(module, {f"uuid{version}": _identifier(version) for version in (1, 4, 6, 7)})]
 
 
@@ -73,7 +73,7 @@ _Make = Callable[[str], Any]
 
 
 def compiled_uuid_patches(module: ModuleType) -> list[Installable]:
-    """The patches of ``module``, which is one of the two."""
+    """Return the patches of ``module``, one of the two compiled libraries."""
     found = {name: match for name in vars(module) if (match := _DRAWING.fullmatch(name))}
     return [Rebinding(module, {name: _drawn(module, match) for name, match in found.items()})]
 

@@ -181,7 +181,7 @@ _ERRORS = ClientErrors()
 
 
 def patches(library: ModuleType) -> list[Patch]:
-    """The patches of ``websockets.asyncio.client``."""
+    """Return the patches of ``websockets.asyncio.client``."""
     kinds = Kinds(ClientConnection, LinkedConnection)
     keeps = hasattr(library.connect, "__await_impl__")  # up to version 16 it closes what it keeps
 
@@ -233,7 +233,7 @@ async def _open(
 
 
 def _unconnected(connect: Any) -> Any:
-    """A connection as the program wants them, before anything is sent."""
+    """Return a connection with the program's options that is not connected."""
     if hasattr(connect, "factory"):
         return connect.factory(connect.ws_uri)
     return connect.protocol_factory(parse_uri(connect.uri))

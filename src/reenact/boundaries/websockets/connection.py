@@ -54,7 +54,7 @@ _REFUSALS: tuple[type[Any], ...] = tuple(
 
 
 def response(status: int, reason: str, headers: Any, body: Any) -> Response:
-    """The library's own response."""
+    """Return a response of the library."""
     known = Headers()
     for key, value in headers:
         known[str(key)] = str(value)
@@ -63,7 +63,7 @@ def response(status: int, reason: str, headers: Any, body: Any) -> Response:
 
 
 def pairs(headers: Any) -> Pairs:
-    """The library's own headers, in order."""
+    """Return the library's headers as pairs, in order."""
     return tuple((str(key), str(value)) for key, value in headers.raw_items())
 
 
@@ -162,7 +162,7 @@ END = Message(kind="end")
 
 
 def gathered(message: Any) -> Any:
-    """``message``; where it comes in fragments, a list of them."""
+    """Return ``message``, or the list of its fragments."""
     whole = isinstance(message, (str, *_BYTES, Mapping))
     return list(message) if not whole and isinstance(message, Iterable) else message
 
@@ -261,7 +261,7 @@ def accepted(connection: Any) -> Accepted:
 
 
 def settle(connection: Any, request: Any, answer: Accepted) -> None:
-    """``connection``, which goes nowhere, is open: to ``request`` came ``answer``."""
+    """Mark ``connection``, which has no real peer, as open after ``request`` and ``answer``."""
     protocol = connection.protocol
     connection.id = protocol.id = _uuid(answer.facts.get("id"))
     connection.request = request
@@ -272,7 +272,7 @@ def settle(connection: Any, request: Any, answer: Accepted) -> None:
 
 @contextmanager
 def unmoved(connect: Any) -> Iterator[None]:
-    """A redirect is for one connection: who connects again starts where it started before."""
+    """Restore the address after the block, because a redirect applies to one connection only."""
     known = getattr(connect, "__dict__", {})
     kept = ("uri", "ws_uri", "additional_headers")
     before = {name: value for name, value in known.items() if name in kept}

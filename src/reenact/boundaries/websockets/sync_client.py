@@ -237,7 +237,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def patches(library: ModuleType) -> list[Patch]:
-    """The patches of ``websockets.sync.client``."""
+    """Return the patches of ``websockets.sync.client``."""
     kinds = Kinds(ClientConnection, LinkedConnection)
     by_class = hasattr(library, "reconnect")
     asked_by = _asked_by_object if by_class else _asked_by_arguments(library)
@@ -271,7 +271,7 @@ def _asked_by_object(connect: Any) -> _Asked:
 
 
 def _asked_by_arguments(library: ModuleType) -> Callable[..., _Asked]:
-    """For versions that have no object: it is in the arguments."""
+    """Return a reader of the arguments of ``connect``, for versions without a connection object."""
     signature = inspect.signature(library.connect)
 
     def asked(*args: Any, **kwargs: Any) -> _Asked:
@@ -315,7 +315,7 @@ def _open(session: Session, asked: _Asked, connect: Callable[[], Any], kinds: Ki
 
 
 def _unconnected(asked: _Asked, kinds: Kinds) -> Any:
-    """A connection as the program wants them, before anything is sent."""
+    """Return a connection with the program's options that is not connected."""
     kind = asked.kind
     is_own = isinstance(kind, type) and issubclass(kind, ClientConnection)
     make = kinds.of(kind) if is_own else LinkedConnection
