@@ -67,14 +67,18 @@ def _own(name: str, module: str, function: str) -> Boundary:
 PROCESSES = (
     _own("subprocess", "subprocess", "processes.popen:popen_patches"),
     _own("os.system", "os", "processes.os_functions:patches"),
-    _own("asyncio.subprocess", "asyncio.base_subprocess", "processes.popen:asyncio_patches"),
+    _own(
+        "asyncio.subprocess",
+        "asyncio.base_subprocess",
+        "processes.asyncio_subprocess:asyncio_patches",
+    ),
 )
 """Functions that start programs and send signals to them."""
 
 DRAWS = (
     _own("time", "time", "clock:time_patches"),
     _own("datetime", "datetime", "clock:datetime_patches"),
-    _own("os.urandom", "os", "random.stdlib:urandom_patches"),
+    _own("os.urandom", "os", "random.urandom:urandom_patches"),
     _own("random", "random", "random.stdlib:random_patches"),
     _own("uuid", "uuid", "random.uuids:uuid_patches"),
     _own("fastuuid", "fastuuid", "random.uuids:compiled_uuid_patches"),
@@ -90,8 +94,8 @@ FACTS = (
         _own(f"{name} facts", name, "host.facts:fact_patches")
         for name in "os getpass locale multiprocessing platform pwd shutil socket".split()
     ),
-    _own("os folders", "os", "host.environment:working_directory_patches"),
-    _own("os.path folders", "posixpath", "host.environment:home_directory_patches"),
+    _own("os folders", "os", "host.directories:working_directory_patches"),
+    _own("os.path folders", "posixpath", "host.directories:home_directory_patches"),
     _own("os ids", "os", "host.process_ids:os_patches"),
     _own("signal ids", "signal", "host.process_ids:signal_patches"),
     _own(

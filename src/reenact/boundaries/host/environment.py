@@ -1,34 +1,23 @@
-"""Environment variables, the working directory and the home directory.
-
-Programs look for files in both directories. So only the user's own modules get the recorded
-directory, only if it exists, and not after the program has changed the directory. Relative paths,
-and paths derived from them (``os.path.abspath``, ``Path.resolve``), always refer to the present
-directory.
-"""
+"""Environment variables, as the user's own modules and installed libraries read them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import lru_cache, wraps
 from types import FrameType, ModuleType
 from typing import Any, Final
 
 from reenact.boundaries.caller_tier import tier_of
-from reenact.boundaries.function_patches import Rebinding, like_builtin
 from reenact.boundaries.host.facts import Told, as_written, check_allowed, tell, told_in
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
-from reenact.format.draws import CHDIR
 
 __all__ = [
     "environment_patches",
-    "home_directory_patches",
     "known_environment",
-    "working_directory_patches",
 ]
 
 _frame = sys._getframe
@@ -81,7 +70,7 @@ class _Retold:
 
     @property
     def places(self) -> list[str]:
-        """Dotted names of the replaced methods."""
+        """What it replaces."""
         return [f"{type(self._environ).__name__}.{name}" for name in _METHODS]
 
     def install(self) -> None:
@@ -100,7 +89,7 @@ _kinds: dict[type, tuple[Any, type]] = {}
 
 
 def _retelling(own: type, data: Any) -> type:
-    """Return the replacement class, which is cached and looks like the original."""
+    """The class, made once, which looks like the one it is made of."""
     known, kind = _kinds.get(own, (None, own))
     if known is not data:
         methods = {
@@ -285,7 +274,7 @@ def _texts(names: list[Any]) -> list[str]:
 
 
 def _with_own(told: Told, names: list[str], there: list[str]) -> list[str]:
-    """Return ``names`` with the variables that the program itself has set or deleted since."""
+    """``names``, with what the program itself has set and taken away since."""
     own = told.own.intersection(there)
     stayed = own - told.gone
     kept = [name for name in names if name not in told.own or name in stayed]
@@ -301,112 +290,3 @@ _METHODS: Final = {
     "__setitem__": _setitem,
     "__delitem__": _delitem,
 }
-
-
-_CURRENT: Final = "os.getcwd"
-_HOME: Final = "os.path.expanduser"
-
-
-def working_directory_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``os``."""
-    made = {"getcwd": _getcwd, "getcwdb": _getcwdb, "chdir": _going, "fchdir": _going}
-    return [Rebinding(module, made)]
-
-
-def home_directory_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``os.path``."""
-    return [Rebinding(module, {"expanduser": _expanduser})]
-
-
-def _user_asks(session: Session, *ways: str) -> bool:
-    """Return whether a user module calls, possibly through these methods of ``Path``.
-
-    Raises the refusal of the policy.
-    """
-    frame: FrameType | None = _frame(2)
-    way = None
-    while frame is not None and _is_pathlib(frame):
-        way, frame = frame.f_code.co_name, frame.f_back
-    if frame is None or (way is not None and way not in ways):
-        return False
-    check_allowed(session, frame.f_globals)
-    return tier_of(frame.f_globals) == "user"
-
-
-def _is_pathlib(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == "pathlib"
-
-
-def _getcwd(original: Any) -> Any:
-    def getcwd(_: Any) -> str:
-        session, now = current(), original()
-        if session is None or told_in(session).has_moved or not _user_asks(session, "cwd"):
-            return str(now)
-        return _there(session, _CURRENT, now)
-
-    return like_builtin(getcwd, original)
-
-
-def _getcwdb(original: Any) -> Any:
-    def getcwdb(_: Any) -> bytes:
-        session, now = current(), original()
-        if session is None or told_in(session).has_moved or not _user_asks(session):
-            return bytes(now)
-        return os.fsencode(_there(session, _CURRENT, os.fsdecode(now)))
-
-    return like_builtin(getcwdb, original)
-
-
-def _there(session: Session, name: str, now: str) -> str:
-    """Return the recorded folder.
-
-    If the program cannot use it, return the current one and warn the user.
-    """
-    then = os.fsdecode(tell(session, told_in(session).others, name, as_written(now)))
-    if then == now or (os.path.isdir(then) and os.access(then, os.X_OK)):
-        return then
-    session.warn_once(
-        f"the recorded folder {then} is not on this machine: the program is told {now}"
-    )
-    return now
-
-
-def _going(original: Any) -> Any:
-    """Record a change of the working directory as ``cwd_change``, by any caller. It is never a
-    divergence, because paths differ between machines."""
-
-    def go(_: Any, *args: Any, **kwargs: Any) -> None:
-        session = current()
-        before = _present()
-        original(*args, **kwargs)
-        after = _present()
-        if session is not None and after != before:
-            told_in(session).has_moved = True
-            if after is not None:
-                name = os.fsencode(after).decode("utf-8", "replace")
-                session.draws.draw_aside(f"env {CHDIR} {name}", lambda: None)
-
-    return like_builtin(go, original)
-
-
-def _present() -> str | None:
-    with suppress(OSError):  # it was removed
-        return os.getcwd()
-    return None
-
-
-def _expanduser(original: Any) -> Any:
-    @wraps(original)
-    def expanduser(path: Any) -> Any:
-        session = current()
-        if session is None or not _user_asks(session, "expanduser", "home"):
-            return original(path)
-        text = os.fspath(path)
-        rest = os.fsdecode(text).removeprefix("~")
-        is_own = "HOME" in told_in(session).own
-        if rest == os.fsdecode(text) or rest[:1] not in ("", os.sep) or is_own:
-            return original(path)
-        whole = _there(session, _HOME, original("~")).rstrip(os.sep) + rest or os.sep
-        return os.fsencode(whole) if isinstance(text, bytes) else whole
-
-    return expanduser

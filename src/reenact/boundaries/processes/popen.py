@@ -1,11 +1,10 @@
-"""Processes started by ``subprocess.Popen`` and asyncio, live or as stand-ins."""
+"""Processes started by ``subprocess.Popen``, live or as stand-ins."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from functools import wraps
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +19,6 @@ from reenact.boundaries.processes.pipes import (
     watch,
     with_pipes,
 )
-from reenact.boundaries.processes.relay import relay_of
 from reenact.boundaries.processes.replayed_process import Replayed, as_stand_in
 from reenact.boundaries.processes.transcript import load_account
 from reenact.boundaries.processes.waits import communicate, poll, selector, wait
@@ -28,13 +26,10 @@ from reenact.engine.call import CAPABILITIES, Call, Decision, GoLive, Pass, Reex
 from reenact.engine.codecs import PLAIN_CODEC, error_fields
 from reenact.engine.execution.stream_chunks import chunk_name
 from reenact.engine.lanes import Lane
-from reenact.engine.patches import unpatched_loop
 from reenact.engine.patches.patch import Installable, Patch
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.session.context import (
     OUTSIDE,
-    VARIABLE,
-    context_outside_sessions,
     enter_session,
     leave_session,
 )
@@ -50,7 +45,6 @@ from reenact.hermetic.process_starts import (
 
 __all__ = [
     "Injection",
-    "asyncio_patches",
     "execute_child",
     "inject_with",
     "injected",
@@ -89,11 +83,11 @@ def process_call(
     own: Mapping[str, str],
     stdin: Data | None = None,
 ) -> Call:
-    """Return the call that starts a process.
+    """The call that starting a process is.
 
-    The interpreter of the program is named ``python``, regardless of its path. A folder inside the
-    working directory is stored relative to it. Only differences of the environment from ``own``,
-    the program's environment, are compared. ``stdin`` describes a file that is the standard input.
+    The interpreter that runs the program is ``python`` wherever it lies; a folder inside the
+    working directory is written as seen from there; of the environment only what differs from
+    ``own``, the program's, counts. ``stdin`` stands for a file that is its standard input.
     """
     words = _words(args, shell=shell)
     if executable is not None:
@@ -173,7 +167,7 @@ _DEEP = 10
 
 
 def execute_child(original: Callable[..., None]) -> Callable[..., None]:
-    """Replace ``Popen._execute_child``."""
+    """``Popen._execute_child``."""
     names = _parameters(original)
 
     def started(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -268,11 +262,8 @@ class _Starting:
         self._begin(relay)
 
     def _pass(self, opened: InFlightCall, *, inside: bool) -> None:
-        """Start a process that is not recorded.
-
-        A Python process in a session still takes part, in the lane that it would have if it were
-        recorded.
-        """
+        """Recorded is nothing of it; a Python takes part all the same, where it is in a session, in
+        the lane that it has when it is recorded: there is what it did."""
         if not inside:
             self._leave(opened.inner)
             self._outside(self._injected(self._given, opened.inner))
@@ -280,7 +271,7 @@ class _Starting:
         self._original(self._injected(self._given, self._free_lane()))
 
     def _run_again(self, decision: Reexecute, opened: InFlightCall) -> None:
-        """Start the process, which re-executes its lane itself."""
+        """The process does itself what is in its lane."""
         session, entry = self._session, decision.entry
         assert opened.inner is not None
         if not self._takes_part(opened.inner):
@@ -388,7 +379,7 @@ class _Starting:
 
 
 def _is_asyncios() -> bool:
-    """Return whether an event loop starts the process."""
+    """Is this process started by a loop?"""
     frame: Any = sys._getframe(1)
     for _ in range(_DEEP):
         if frame is None:
@@ -400,7 +391,7 @@ def _is_asyncios() -> bool:
 
 
 def popen_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``subprocess``."""
+    """The patches of the module ``subprocess``."""
     popen: Any = module.Popen
     expired = module.TimeoutExpired
     return [
@@ -410,60 +401,3 @@ def popen_patches(module: ModuleType) -> list[Installable]:
         Patch(popen, "_communicate", lambda original: communicate(original, expired)),
         Patch(module, "_PopenSelector", selector),
     ]
-
-
-def asyncio_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``asyncio.base_subprocess``."""
-    transport = module.BaseSubprocessTransport
-    return [
-        Patch(transport, "_connect_pipes", _connect_pipes),
-        Patch(transport, "_process_exited", _process_exited),
-    ]
-
-
-def _connect_pipes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Open the relay after the pipes are connected, because a loop that does not read yet seems to
-    be quiescent."""
-
-    @wraps(original)
-    def connect(self: Any, *args: Any) -> Coroutine[Any, Any, None]:
-        relay = relay_of(self._pid)
-        done: Coroutine[Any, Any, None] = original(self, *args)
-        return done if relay is None else _then(done, relay.connected.open)
-
-    return connect
-
-
-async def _then(first: Coroutine[Any, Any, None], call: Callable[[], None]) -> None:
-    try:
-        await first
-    finally:
-        call()
-
-
-def _process_exited(original: Callable[..., None]) -> Callable[..., None]:
-    """Deliver the end of a process to the loop in its turn."""
-
-    @wraps(original)
-    def exited(self: Any, returncode: int) -> None:
-        relay = relay_of(self._pid)
-        if relay is None:
-            original(self, returncode)
-            return
-
-        def tell() -> None:
-            relay.forget()
-            original(self, returncode)
-
-        def later() -> None:
-            # The next step belongs to the program: the loop is not quiescent before it has run.
-            context = context_outside_sessions()
-            context.run(VARIABLE.set, relay.session)
-            unpatched_loop.post(self._loop, tell, context=context)
-
-        waits = relay.when_ended(later)
-        relay.is_reaped(returncode)
-        if not waits:
-            tell()
-
-    return exited

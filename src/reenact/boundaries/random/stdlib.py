@@ -1,4 +1,4 @@
-"""Random values of the standard library: ``os.urandom``, ``random`` and the names of ``tempfile``.
+"""Random values of ``random``, and the names of ``tempfile``.
 
 The generator shared by the functions of ``random`` becomes an instance of a subclass, so every
 existing reference to one of its functions draws from the session. Functions that are written in C,
@@ -20,44 +20,16 @@ from typing import Any
 
 from reenact._system import entropy
 from reenact.boundaries.caller_tier import tier_of
-from reenact.boundaries.function_patches import Attribute, Rebinding, like_builtin
-from reenact.boundaries.random.draws import apart, bits, drawn, octets, text
+from reenact.boundaries.function_patches import Attribute, Rebinding
+from reenact.boundaries.random.draws import apart, bits, drawn, text
+from reenact.boundaries.random.urandom import urandom_like
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 
 __all__ = [
     "random_patches",
     "tempfile_patches",
-    "urandom_like",
-    "urandom_patches",
 ]
-
-
-def urandom_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``os``."""
-    return [Rebinding(module, {"urandom": urandom_like, "getrandom": _getrandom})]
-
-
-def urandom_like(original: Any) -> Any:
-    """Return the replacement of ``os.urandom``."""
-
-    def urandom(_: Any, size: int, /) -> bytes:
-        if current() is None or type(size) is not int or size < 0:
-            found: bytes = original(size)  # which may say what is wrong
-            return found
-        return octets(f"rng os.urandom({size})", size, lambda: original(size), 1)
-
-    return like_builtin(urandom, original)
-
-
-def _getrandom(original: Any) -> Any:
-    def getrandom(_: Any, size: int, flags: int = 0) -> bytes:
-        if current() is None or type(size) is not int or size < 0:
-            found: bytes = original(size, flags)
-            return found
-        return octets(f"rng os.getrandom({size})", size, lambda: original(size, flags), 1)
-
-    return like_builtin(getrandom, original)
 
 
 _frame = sys._getframe
@@ -70,7 +42,7 @@ class _Shared(_plain):
     """The shared generator, while a session is open."""
 
     def random(self) -> float:
-        """Return a float from 0 to 1."""
+        """A float from 0 to 1."""
         session = current()
         if session is None:
             return _plain.random(self)
@@ -80,7 +52,7 @@ class _Shared(_plain):
         return float(drawn("rng random.random", super().random, 1))
 
     def getrandbits(self, k: int, /) -> int:
-        """Return an integer of ``k`` bits."""
+        """An integer of ``k`` bits."""
         if current() is None:
             return _plain.getrandbits(self, k)
         live = super().getrandbits
@@ -124,7 +96,7 @@ def _listed(state: Any) -> list[Any]:
 
 
 def random_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``random``."""
+    """The patches of the module ``random``."""
     inst: Any = module._inst
     return [
         _Becoming(inst),
@@ -170,7 +142,7 @@ def _seeding(original: Any) -> Any:
 
 
 def _drawn_seed() -> int | None:
-    """Draw a seed. Return None for the generator of temporary names, which are drawn one by one."""
+    """None for the generator of temporary names: those are drawn one by one."""
     frame: FrameType | None = _frame(2)
     while frame is not None and frame.f_globals.get("__name__") == "random":
         frame = frame.f_back
@@ -184,7 +156,7 @@ def _fresh() -> int:
 
 
 def tempfile_patches(module: ModuleType) -> list[Installable]:
-    """Return the patches of the module ``tempfile``."""
+    """The patches of the module ``tempfile``."""
     return [Attribute(module, "_get_candidate_names", _candidates)]
 
 
