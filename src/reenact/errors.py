@@ -95,7 +95,7 @@ class ReenactError(Exception):
         self.fields = {name: value for name, value in fields.items() if value is not None}
 
     def to_json(self) -> dict[str, str | int | dict[str, str | int]]:
-        """The stable machine form that ``--json`` prints."""
+        """Return the stable machine-readable form that ``--json`` prints."""
         return {
             "code": self.code,
             "message": self.message,
@@ -109,7 +109,7 @@ class UsageError(ReenactError):
 
 
 class ExtraMissing(UsageError):
-    """An optional feature was asked for and its package is not installed."""
+    """The package of a requested optional feature is not installed."""
 
     code = "usage.extra_missing"
 
@@ -179,7 +179,10 @@ class RrError(ReenactError):
 
 
 class ValueRefused(ReenactError):
-    """A value that canonical JSON cannot hold. ``path`` is where it sits, ``$`` being the whole."""
+    """A value cannot be represented in canonical JSON.
+
+    ``path`` is its location, and ``$`` is the complete value.
+    """
 
     code = "value.refused"
 
@@ -278,8 +281,7 @@ class ToolNotRecorded(ReenactError):
 
 
 class ToolFailed(ReenactError):
-    """A ready-made tool could not do what it was asked for. ``details`` are plain data, in the order
-    of their names, as a replay will give them."""
+    """A ready-made tool failed. ``details`` are plain data, sorted by name, as in a replay."""
 
     code = "tool.failed"
 
@@ -303,21 +305,22 @@ class Described(Protocol):
 
     @property
     def detail(self) -> str:
-        """One sentence."""
+        """Description in one sentence."""
 
     @property
     def hint(self) -> str:
         """Suggested next step."""
 
     def to_json(self) -> dict[str, Any]:
-        """The versioned machine form."""
+        """Return the versioned machine-readable form."""
 
 
 class DivergenceError(BaseException):
-    """The program asked for something else than it did in the recording.
+    """The program made a call that differs from the recording.
 
-    Not an :class:`Exception`, so that a program that swallows errors does not swallow this one.
-    ``str(error)`` is the rendered report; ``divergence`` the value; ``to_json()`` its stable form.
+    It is not an :class:`Exception`, so a program that swallows errors does not swallow this one.
+    ``str(error)`` is the rendered report. ``divergence`` is the value, and ``to_json()`` its stable
+    form.
     """
 
     code: ClassVar[str] = "divergence"
@@ -330,9 +333,9 @@ class DivergenceError(BaseException):
         self.hint = divergence.hint
 
     def __reduce__(self) -> tuple[type[DivergenceError], tuple[Described, str]]:
-        """Pools of processes send it home."""
+        """Support pickling, because process pools send the error to the parent."""
         return type(self), (self.divergence, str(self))
 
     def to_json(self) -> dict[str, Any]:
-        """The stable machine form of the divergence."""
+        """Return the stable machine-readable form of the divergence."""
         return self.divergence.to_json()

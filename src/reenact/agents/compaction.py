@@ -1,4 +1,4 @@
-"""Making a conversation shorter: a decision that is recorded, and replayed as it was recorded."""
+"""Compaction of a conversation. The decision is recorded and replayed."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return config
 
     def check(self) -> None:
-        """Raise :class:`UsageError` for what makes no sense."""
+        """Raise :class:`UsageError` for invalid combinations."""
         for name, value, known in (
             ("mode", self.mode, get_args(Mode)),
             ("policy", self.policy, (*get_args(Strictness), None)),

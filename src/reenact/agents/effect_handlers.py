@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 Tell = Callable[[Any], Any]
-"""Takes a piece of an answer; returns the whole answer, if it is the last one."""
+"""Callback for a piece of a reply. It returns the complete reply for the last piece."""
 
 _LONGEST: Final = 8_000
 _CUT: Final = "…(truncated)…"
-"""Of a tool's text on the bus: the whole of it is in the recording."""
+"""Maximum length of a tool's text on the bus. The recording contains the complete text."""
 
 
 class Teller:
@@ -325,7 +325,7 @@ class AsyncPerformer:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._call(request)) for request in requests]
         except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None  # what no tool may raise: the run is over
+            raise several.exceptions[0] from None  # tools must not raise it, so the run ends
         return [task.result() for task in tasks]
 
     async def _call(self, request: ToolRequest) -> Outcome:

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 LIMIT: Final = 10_000
-"""Events that an observer may be behind."""
+"""Maximum number of events that an observer can be behind."""
 
 _KEPT = 20
 """Failures that are kept in words; later ones are counted."""
@@ -137,7 +137,7 @@ class Watch(Generic[E]):
         self._queue.put(None)
 
     def take(self) -> bool:
-        """Call the observer with the next event; False when there are no more."""
+        """Call the observer with the next event. Return False if there are no more events."""
         make = self._queue.get()
         if make is None:
             return False

@@ -128,7 +128,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Failed(Exception):
-    """The run is over, for this reason."""
+    """The run ends for this reason."""
 
     def __init__(self, error: AgentError) -> None:
         super().__init__(error.message)
@@ -288,7 +288,7 @@ class Loop:
         compaction = self._plan.compaction
         keep = len(self.messages) if compaction is None else self._keep(compaction)
         if compaction is None or self._compactions >= compaction.most or keep == len(self.messages):
-            if error is None:  # only a limit of our own: the model may be fine with it
+            if error is None:  # only Reenact's own limit: the model can accept more
                 self.last_usage = None
                 return
             raise _failed("context_overflow", "", error)

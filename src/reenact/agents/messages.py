@@ -140,7 +140,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of an answer that is still coming. The last one has the whole ``reply``."""
+    """Piece of a reply in progress. The last piece has the complete ``reply``."""
 
     text: str = ""
     thinking: str = ""

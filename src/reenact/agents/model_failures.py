@@ -12,7 +12,10 @@ from reenact.engine.codecs import RecordedFailure
 __all__ = ["Backoff", "Classify", "Failure", "classify", "error_class", "error_text", "retry_after"]
 
 Failure = Literal["retriable", "unavailable", "context_overflow", "fatal"]
-"""``retriable``: may work later. ``unavailable``: this model will not do, another one may."""
+"""Kind of a failure.
+
+``retriable``: a retry can succeed. ``unavailable``: only a different model can succeed.
+"""
 
 Classify = Callable[[Exception], Failure]
 

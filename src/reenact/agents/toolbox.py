@@ -23,9 +23,9 @@ _TOLD: Final = (PolicyRefused, RecordedFailure, ToolNotRecorded)
 
 
 class Toolbox:
-    """Made of tools and of any callables, each of which becomes one.
+    """Tools of a run.
 
-    Raises :class:`UsageError` for two of one name.
+    Other callables are wrapped as tools. Raises :class:`UsageError` for two tools of the same name.
     """
 
     def __init__(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]]) -> None:
@@ -63,7 +63,7 @@ def told(result: Any) -> str:
     try:
         return json.dumps(to_plain(result), ensure_ascii=False)
     except (ValueRefused, TypeError, ValueError):
-        return str(result)  # without a session a tool may return anything
+        return str(result)  # without a session a tool can return any value
 
 
 def failed(error: Exception) -> Outcome:

@@ -219,7 +219,7 @@ def _usage(told: Any) -> Usage | None:
 
 
 class _Gathering:
-    """Takes the events of a stream, gives the message as it is when it is not streamed."""
+    """Message that is assembled from the events of a stream."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -269,7 +269,7 @@ class _Block:
         for name in ("text", "thinking", "partial_json"):
             if text(delta.get(name)):
                 self._pieces.setdefault(name, []).append(delta[name])
-        if text(delta.get("signature")):  # comes in one piece
+        if text(delta.get("signature")):  # sent in one piece
             self._start = {**self._start, "signature": delta["signature"]}
 
     def whole(self) -> dict[str, Any]:

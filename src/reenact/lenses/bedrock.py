@@ -98,7 +98,7 @@ def _made(whole: dict[str, Any], error: str | None, *, complete: bool) -> Answer
 
 
 class _Gathering:
-    """Takes the events of a stream, gives the answer as it is when it is not streamed."""
+    """Reply that is assembled from the events of a stream."""
 
     def __init__(self) -> None:
         self.ended = False

@@ -1,4 +1,7 @@
-"""Looking into values that may be anything: what is not there, or is of another type, is empty."""
+"""Access to untyped values.
+
+A missing value, or one of the wrong type, results in an empty value.
+"""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
-    """A model wants a tool called.
+    """Request of a model to call a tool.
 
-    ``id`` is what the result refers to, ``item`` the id that the call has of its own where that is
-    another one (OpenAI Responses). ``arguments`` are a JSON value, or text where it is not JSON.
-    ``hosted``: the provider has called it itself.
+    The result refers to ``id``. ``item`` is the call's own id if it differs (OpenAI Responses).
+    ``arguments`` are a JSON value, or text if it is not JSON. ``hosted`` means that the provider
+    called the tool itself.
     """
 
     id: str = ""

@@ -41,8 +41,11 @@ _HEAD = ("id", "model")
 
 
 class Gathering:
-    """Takes chunks, gives whole messages. Text is kept in pieces until it is asked for: adding each
-    to what is there would take time in the square of its length."""
+    """Messages that are assembled from chunks.
+
+    Text is kept in pieces until it is requested, because appending each piece would take quadratic
+    time.
+    """
 
     def __init__(self) -> None:
         self.head: dict[str, Any] = {}
@@ -138,7 +141,7 @@ class _Choice:
 
 
 class _Call:
-    """A tool call: its id and name come once, its arguments bit by bit."""
+    """Tool call of a stream. Its id and name are sent once, its arguments in pieces."""
 
     def __init__(self) -> None:
         self._id = ""

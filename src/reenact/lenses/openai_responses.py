@@ -1,4 +1,4 @@
-"""OpenAI Responses: requests and responses made of items."""
+"""OpenAI Responses: requests and responses that consist of items."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ __all__ = [
 
 
 class Lens(msgspec.Struct, frozen=True, kw_only=True):
-    """An API: its ``paths`` are what the paths of its model calls end with.
+    """API of a provider. ``paths`` are the endings of the paths of its model calls.
 
-    ``asked`` may say None, ``messages`` reads the input that ``asked`` found, ``answered`` the
-    body of an answer. They take any JSON and never raise.
+    ``asked`` reads a request and can return None. ``messages`` reads the input that ``asked``
+    found. ``answered`` reads the body of a reply. They accept any JSON and never raise.
     """
 
     name: str

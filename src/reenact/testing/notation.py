@@ -38,13 +38,13 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of ``text`` that say something, without the margin. ``#`` starts a comment."""
+    """Return the non-empty lines of ``text`` without indentation. ``#`` starts a comment."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def parse_line(text: str) -> Line:
-    """Raises :class:`UsageError` for what is no such line."""
+    """Parse one line. Raises :class:`UsageError` for an invalid line."""
     found = _HEAD.match(text)
     if found is None:
         raise _unreadable(text, "a line starts with a lane and a kind")
@@ -68,7 +68,10 @@ def _unreadable(text: str, why: str) -> UsageError:
 
 
 def call_of(line: Line) -> Call:
-    """The call that a boundary would make. A request with a ``url`` falls under the net rules."""
+    """Return the call that a boundary would make.
+
+    The network rules apply to a request with a ``url``.
+    """
     request = line.request or {}
     if line.kind == "llm":
         return _llm(line.name, request)

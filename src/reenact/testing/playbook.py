@@ -98,7 +98,7 @@ class Playbook:
         return [f"{line:{width}}{_ARROW}{self.decide(line.rstrip())}" for line in asked]
 
     def decide(self, line: str) -> str:
-        """The decision for one line, in words."""
+        """Return the decision for one line, in words."""
         if line == "unused":
             return " ".join(str(entry.seq) for entry in self.machine.unused()) or "nothing"
         if line == "head":

@@ -121,7 +121,7 @@ def _behind(word: str, words: list[str]) -> str | None:
 
 
 def _fields(call: Call, ended: str, answer: Any) -> Data:
-    """The fields of the completing event."""
+    """Return the fields of the completing event."""
     if ended in _REFUSED:
         error = {"class": "reenact.errors.PolicyRefused", "message": ended, "kind": ended}
         return error_fields(call, error)

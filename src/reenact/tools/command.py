@@ -63,7 +63,7 @@ def outcome(code: int, timed_out: float | None) -> Data:
 
 
 def _reason(code: int, timed_out: float | None) -> str | None:
-    """Why it has failed, if it has."""
+    """Return why the command failed, or None."""
     if timed_out is not None:
         return f"Command timed out after {timed_out:g} seconds"
     if code < 0:
@@ -81,7 +81,7 @@ def _signal(code: int) -> str | None:
 
 
 def with_code(text: str, code: int) -> str:
-    """``text``, and how it ended if that was not well."""
+    """Return ``text`` with a non-zero exit code appended."""
     said = text.rstrip("\n") if code else text
     return f"{said}\n\n(Command exited with code {code})".lstrip("\n") if code else said
 
@@ -107,7 +107,7 @@ class Tail:
         self._size = 0
 
     def add(self, text: str) -> None:
-        """More text."""
+        """Add text."""
         self._pieces.append(text)
         self._size += len(text)
         while self._size - len(self._pieces[0]) >= self._most:
@@ -125,7 +125,7 @@ class Tail:
         return self.left_out + self._size > most
 
     def kept(self) -> str:
-        """What is kept."""
+        """Return the kept text."""
         return "".join(self._pieces)
 
     def text(self, most: int | None = None) -> str:
@@ -151,11 +151,11 @@ class Output:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def add(self, data: bytes) -> None:
-        """More bytes; a character may be cut in the middle."""
+        """Add bytes, which can end in the middle of a character."""
         self._append(self._decoder.decode(data))
 
     def end(self) -> None:
-        """Nothing comes any more: half a character stands for itself."""
+        """End the text. An incomplete character is replaced."""
         self._append(self._decoder.decode(b"", final=True))
 
     def _append(self, text: str) -> None:
@@ -174,7 +174,7 @@ class Output:
         return found
 
     def tail(self, most: int) -> str:
-        """The last ``most`` characters, and nothing else."""
+        """Return the last ``most`` characters."""
         return self.all.kept()[-most:]
 
 
@@ -342,15 +342,15 @@ class Command:
         self._stands_in = isinstance(relay_of(self.pid), Replayed)
         start_new_thread(context_outside_sessions().run, (self._follow,))
 
-    # What others do
+    # Methods for other threads
 
     def allow(self, seconds: float) -> None:
-        """It may take so long, from its beginning."""
+        """Set the time limit of the command in seconds, counted from its start."""
         self._seconds = seconds
         self.follow()
 
     def follow(self) -> None:
-        """All is known of it that there is to know."""
+        """Open the gate that the thread of the command waits for, and wake it up."""
         self._allowed.open()
         self._wake()
 
@@ -435,7 +435,7 @@ class Command:
             self._look_at_clock()
 
     def _patience(self) -> int | None:
-        """Milliseconds until something has to be done by ourselves."""
+        """Return the milliseconds until the thread has to act without an event, or None."""
         if self._killed:
             return int(_LOOK * 1e3)
         left = self._left()
@@ -508,7 +508,7 @@ def _read(fd: int) -> bytes:
 
 
 def _is_writable(fd: int, until: float) -> bool:
-    """May something be written to ``fd``, at the latest then?"""
+    """Return whether ``fd`` becomes writable before ``until``."""
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
     return bool(poll.poll(max(0.0, until - monotonic()) * 1e3))

@@ -34,7 +34,10 @@ _LISTS: Final = ("choices", "candidates", "generations")
 
 
 def read_answer(answer: Any, /) -> tuple[str | None, Data | None]:
-    """The reason and the usage, each None where none is to be seen. Of a stream the last ones."""
+    """Return the stop reason and the usage, or None for missing values.
+
+    A stream is searched from its end.
+    """
     parts = list(reversed(answer)) if isinstance(answer, list) else [answer]
     places = [place for part in parts for place in _places(part)]
     stops = (place.get(name) for place in places for name in _STOPS)
@@ -67,7 +70,7 @@ class Read(Protocol):
     """Function that reads the stop reason and usage from a result."""
 
     def __call__(self, answer: Any, /) -> tuple[str | None, Data | None]:
-        """``answer`` is plain data; of a stream, the list of its pieces."""
+        """Read ``answer``, which is plain data. A stream is the list of its pieces."""
 
 
 @overload
@@ -121,12 +124,12 @@ class _Asking:
         self._read = read
 
     def session(self) -> Session | None:
-        """The one that is in force here and looks at calls."""
+        """Return the current session, or None if calls are not recorded."""
         session = current()
         return None if session is None or session.mode == "off" else session
 
     def call(self, session: Session, args: Any, kwargs: Any) -> Call:
-        """The model call that calling the function with these is."""
+        """Return the model call for a call of the function with these arguments."""
         asked: Data = copy_value(self.form.arguments(args, kwargs))
         model = self._model or _model(asked) or self.function.__name__
         extra: Data = {"lens": LENS, "provider": self._provider, "model": model}
@@ -157,13 +160,14 @@ class _Asking:
 
 
 def _levels(asked: Data) -> Iterator[Data]:
-    """The arguments, then the objects among them: a request object has the tools in a field."""
+    """Yield the arguments, then the objects among them, because a request object has the tools in a
+    field."""
     yield asked
     yield from (item for item in asked.values() if isinstance(item, dict))
 
 
 def _tools(asked: Data) -> Any:
-    """The tools that the model is offered; None where there are none."""
+    """Return the tools that the model is offered, or None."""
     found = (level[name] for level in _levels(asked) for name in _TOOLS if level.get(name))
     return next(found, None)
 
@@ -179,7 +183,7 @@ def _without_tools(asked: Data) -> Data:
 
 
 def _model(asked: Data) -> str:
-    """The name of the model that is called; empty where no argument has it."""
+    """Return the name of the called model, or an empty string if no argument contains it."""
     named = (level.get("model") for level in _levels(asked))
     return next((name for name in named if isinstance(name, str) and name), "")
 

@@ -66,7 +66,7 @@ class _Reader(HTMLParser):
         self._links: list[tuple[str, int]] = []
 
     def text(self) -> str:
-        """All that stood in the cores, or everything where there was none."""
+        """Return the text of the main content, or the complete text if there is none."""
         found = "".join(self._core if "".join(self._core).strip() else self._all)
         lines = (line.rstrip() for line in found.splitlines())
         return _LINES.sub("\n\n", "\n".join(lines)).strip()
@@ -125,7 +125,7 @@ class _Reader(HTMLParser):
             self._say(data if self._pre else _SPACES.sub(" ", data))
 
     def _say(self, text: str) -> None:
-        """Words, after a space or a break without another one."""
+        """Add words. Leading spaces after a space or a line break are omitted."""
         if not self._pre and (not self._all or self._all[-1][-1:].isspace()):
             text = text.lstrip(" ")
         if text:
@@ -159,7 +159,7 @@ class _Reader(HTMLParser):
         return f"{indent}{self._lists[-1]}. "
 
     def _end_link(self, href: str, start: int) -> None:
-        """An address that leads nowhere, or away from the web, is left out."""
+        """End a link. An address without a target, or outside the web, is omitted."""
         target = urljoin(self._base, href)
         said = "".join(self._all[start + 1 :]).strip()
         if said and href and not href.startswith("#") and target.startswith(("http:", "https:")):

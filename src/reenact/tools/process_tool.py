@@ -67,7 +67,7 @@ class Background:
 
     @classmethod
     def here(cls) -> Background:
-        """Of the session that is in force here."""
+        """Return the background commands of the current session."""
         session = current()
         if session is None or session.mode == "off":
             return cls._alone()
@@ -109,16 +109,16 @@ class Background:
         return name if name not in self._commands else f"{name}-{self._count}"
 
     def get(self, name: str) -> Command | None:
-        """The command with this id."""
+        """Return the command with this id, or None."""
         return self._commands.get(name)
 
     def remove(self, name: str) -> None:
-        """Forget the command."""
+        """Remove the command."""
         with self._lock:
             self._commands.pop(name, None)
 
     def __iter__(self) -> Iterator[tuple[str, Command]]:
-        """With their ids, the one that was started last first."""
+        """Iterate over the ids and commands, latest first."""
         with self._lock:
             return iter(list(reversed(self._commands.items())))
 
@@ -283,7 +283,7 @@ def _logged(asked: _Asked, here: Background) -> Data:
 
 
 def _chosen(lines: list[str], offset: int | None, limit: int | None) -> list[str]:
-    """Without an offset the last ones."""
+    """Return the chosen lines. Without an offset, they are the last ones."""
     if offset is None:
         count = MOST_LINES if limit is None else max(0, limit)
         return lines[len(lines) - min(count, len(lines)) :]
@@ -364,6 +364,6 @@ def _how(ended: dict[str, Any]) -> str:
 
 
 def _short(command: str) -> str:
-    """The beginning of a command, on one line."""
+    """Return the beginning of a command on one line."""
     words = " ".join(command.split())
     return words if len(words) <= 80 else f"{words[:79]}…"

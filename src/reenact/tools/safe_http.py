@@ -145,7 +145,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content_type(self) -> str:
-        """Without its parameters, in small letters."""
+        """Content type in lower case, without its parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def text(self) -> str:
@@ -166,8 +166,11 @@ def send(
     body: bytes | None = None,
     limits: Limits = LIMITS,
 ) -> Answer:
-    """Ask for ``url``, and for where it redirects to. Raises :class:`WebFailed` when nothing comes
-    back, :class:`PolicyRefused` for an address that may not be asked."""
+    """Request ``url`` and follow redirects.
+
+    Raises :class:`WebFailed` if there is no response, and :class:`PolicyRefused` for an address
+    that is not allowed.
+    """
     until = monotonic() + limits.timeout
     given = {"User-Agent": _AGENT, "Accept-Encoding": "gzip", **headers}
     for _ in range(limits.max_redirects + 1):
@@ -243,7 +246,7 @@ def _basic(parts: SplitResult) -> dict[str, str]:
 
 
 def _shown(url: str) -> str:
-    """Without name and password, and without the part after ``#``, which is not sent."""
+    """Return the URL without credentials and fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
 

@@ -63,7 +63,7 @@ class Form:
 
     @cached_property
     def hints(self) -> dict[str, Any]:
-        """The annotations that can be read, by name."""
+        """Readable annotations by name."""
         code = _code_of(self._function)
         try:
             return get_type_hints(code, include_extras=True)
@@ -122,10 +122,10 @@ class Form:
         return found
 
     def bind(self, args: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """``args``, plain data by name, as the function takes them: positions and names.
+        """Convert ``args``, plain data by name, to positional and named arguments.
 
-        Raises :class:`TypeError` for names that it does not have, and :class:`ValueError` for
-        values that do not fit the annotations.
+        Raises :class:`TypeError` for unknown names, and :class:`ValueError` for values that do not
+        match the annotations.
         """
         left = dict(args)
         positions: list[Any] = []
@@ -188,7 +188,8 @@ _SPHINX = re.compile(r"^:param\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
 def parameters_schema(
     parameters: Iterable[Parameter], hints: Mapping[str, Any], docstring: str
 ) -> Data:
-    """An object with one property per parameter; ``$defs`` for what the annotations refer to."""
+    """Return an object schema with one property per parameter, and ``$defs`` for the types that
+    annotations refer to."""
     told = _told(docstring)
     properties: Data = {}
     required: list[str] = []
@@ -223,7 +224,7 @@ def _schema(hint: Any, defs: Data) -> Data:
 
 
 def _other(kind: Any) -> Data:
-    """For classes that msgspec does not know."""
+    """Return the schema of a class that msgspec does not support."""
     if is_model(kind):
         found: Data = kind.model_json_schema(ref_template="#/$defs/{model}")
         return found
@@ -231,7 +232,7 @@ def _other(kind: Any) -> Data:
 
 
 def _lifted(schema: Any, defs: Data) -> Any:
-    """``schema``, and the ``$defs`` that stand inside of it are in ``defs``."""
+    """Return ``schema`` with its nested ``$defs`` moved to ``defs``."""
     if isinstance(schema, list):
         return [_lifted(one, defs) for one in schema]
     if not isinstance(schema, dict):

@@ -123,7 +123,7 @@ class Tool(Generic[P, R]):
 
     @property
     def definition(self) -> Data:
-        """``name``, ``description`` and ``parameters``: what a model has to know."""
+        """Definition for a model: ``name``, ``description`` and ``parameters``."""
         return {
             "name": self.name,
             "description": self.description,
@@ -230,7 +230,7 @@ class Tool(Generic[P, R]):
     def _otherwise(
         self, session: Session, call: Call, live: Callable[[], Any]
     ) -> tuple[Call, Callable[[], Any]]:
-        """``call`` and ``live``, with other arguments where a run is forked with them."""
+        """Return ``call`` and ``live``, with different arguments if a fork changes them."""
         if session.fork is None:
             return call, live
         call, other = overridden_tool_arguments(session, call)
@@ -278,7 +278,8 @@ class Tool(Generic[P, R]):
         return Form(MethodType(self.function, object()), self._said.hidden)
 
     def __reduce__(self) -> Any:
-        """By its name, as a function: pools of processes send it to their workers."""
+        """Pickle the tool by its name, as a function, because process pools send it to their
+        workers."""
         if isinstance(self.function, MethodType):
             return getattr, (self.function.__self__, self.function.__name__)
         return self.__qualname__

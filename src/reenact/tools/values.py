@@ -50,16 +50,16 @@ class Unreadable(Exception):
 
 
 def is_model(kind: Any) -> bool:
-    """Is it a class of pydantic, or one that can do the same?"""
+    """Return whether ``kind`` is a pydantic model, or a class with the same interface."""
     return (
         isinstance(kind, type) and hasattr(kind, "model_dump") and hasattr(kind, "model_validate")
     )
 
 
 def to_plain(value: Any, path: Path = ()) -> Any:
-    """``value`` as plain data. ``path`` is where it stands. Raises :class:`ValueRefused`.
+    """Convert ``value`` to plain data. ``path`` is its location. Raises :class:`ValueRefused`.
 
-    Shares with ``value`` what is plain already.
+    Parts that are already plain are shared with ``value``.
     """
     if len(path) > MAX_DEPTH:
         raise _refused(f"nested deeper than {MAX_DEPTH}, or in itself", path[:8])
@@ -83,7 +83,7 @@ def _number(value: float, path: Path) -> float:
 
 
 def _refused(reason: str, path: Path, *, hint: str = "") -> ValueRefused:
-    """The path names keys, and a key can be anything."""
+    """Return the error with a redacted path, because a key of the path can be a secret."""
     told, session = join(path), current()
     return ValueRefused(reason, told if session is None else session.redacted_text(told), hint=hint)
 
@@ -137,8 +137,10 @@ class Kind:
         """Return whether every allowed value is plain data, which is returned unchanged."""
 
     def plain(self, value: Any, path: Path = ()) -> Any:
-        """``value`` as data from which :meth:`typed` makes it again. Raises
-        :class:`ValueRefused`, also for what would come back as something else."""
+        """Convert ``value`` to data from which :meth:`typed` restores it.
+
+        Raises :class:`ValueRefused`, also for a value that would be restored differently.
+        """
         found = to_plain(value, path)
         back = found if self.is_plain else self.typed(found)
         unlike = _unlike(value, back, path)
@@ -187,7 +189,8 @@ def _unlike(was: Any, now: Any, path: Path) -> tuple[Path, str, str] | None:
 
 
 def _decays(was: Any, now: Any) -> bool:
-    """May the one come back as the other? A list for a tuple; a text for a special text."""
+    """Return whether ``was`` is allowed to come back as ``now``: for example a list for a tuple, or
+    a plain string for a string subclass."""
     if isinstance(was, Enum):
         return False
     if isinstance(was, Mapping):
@@ -198,7 +201,7 @@ def _decays(was: Any, now: Any) -> bool:
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Is everything that it allows plain data?"""
+    """Return whether the annotation allows only plain data."""
     if annotation in _PLAIN or annotation in _PLAIN_CONTAINERS or is_typeddict(annotation):
         return True
     origin, args = get_origin(annotation), get_args(annotation)

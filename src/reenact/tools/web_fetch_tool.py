@@ -25,8 +25,10 @@ _JSON: Final = ("application/json", "+json")
 
 
 def web_fetcher(limits: Limits = LIMITS, *, max_chars: int = MOST) -> Tool[..., Data]:
-    """A tool ``web_fetch`` within other limits. ``max_chars`` is the most that a call can ask for,
-    and what it gets without asking."""
+    """Return a ``web_fetch`` tool with different limits.
+
+    ``max_chars`` is the maximum and the default of a call.
+    """
 
     @tool(name="web_fetch", volatile=("fetchedAt", "tookMs"))
     def web_fetch(

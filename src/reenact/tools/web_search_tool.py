@@ -76,7 +76,7 @@ def add_provider(provider: Provider) -> None:
 
 
 def providers() -> Mapping[str, Provider]:
-    """All that are known, in the order in which they are tried."""
+    """Return all providers in the order in which they are tried."""
     return dict(_providers)
 
 

@@ -1,1 +1,4 @@
-"""Models made of the client objects of SDKs, which the user brings: none of them is imported here."""
+"""Model adapters for the client objects of SDKs.
+
+The user provides the client, so no SDK is imported here.
+"""

@@ -105,7 +105,11 @@ def _usage(said: Any) -> Usage | None:
 
 
 class _Gathering(Gathering):
-    """Pieces of tool calls come by index: the id and the name once, the arguments bit by bit."""
+    """Collector of a stream.
+
+    Pieces of tool calls are identified by index. The id and the name are sent once, the arguments
+    in pieces.
+    """
 
     def __init__(self, model: OpenAIChat) -> None:
         self._model = model

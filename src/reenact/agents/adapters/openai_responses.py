@@ -129,8 +129,11 @@ def _usage(said: Any) -> Usage | None:
 
 
 class _Gathering(Gathering):
-    """The last event holds the whole answer; items that came before it are kept for servers whose
-    last event is empty."""
+    """Collector of a stream.
+
+    The last event contains the complete reply. Earlier items are kept for servers whose last event
+    is empty.
+    """
 
     def __init__(self, model: OpenAIResponses) -> None:
         self._model = model
