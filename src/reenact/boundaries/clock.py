@@ -83,7 +83,7 @@ def _reading(clock: str) -> Callable[[Any], Any]:
             if session is OUTSIDE:  # a live call: clients look at the clock often
                 return original()
             if session is None:
-                session = current()  # of the whole process
+                session = current()  # session of the complete process
                 if session is None:
                     return original()
             module = _frame(1).f_globals

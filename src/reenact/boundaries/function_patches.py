@@ -57,8 +57,10 @@ def like_builtin(function: Any, original: Any) -> Any:
 
 
 class Rebinding:
-    """In ``owner``, each name gets the function that ``replacements`` has for it, made of the
-    original one."""
+    """Patch that sets functions of ``owner``.
+
+    ``replacements`` contains a factory for each name, which gets the original function.
+    """
 
     def __init__(self, owner: ModuleType, replacements: Mapping[str, Callable[[Any], Any]]) -> None:
         self._owner = owner

@@ -267,7 +267,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Heirs:
-    """The ways in which the classes made of ``base`` connect, those included that are made later."""
+    """Patches of the ``connect`` methods of all subclasses of ``base``, including later ones."""
 
     def __init__(self, base: Any) -> None:
         self._base = base

@@ -136,7 +136,7 @@ class Library:
         self.cert_reqs = import_module("urllib3.util.ssl_").resolve_cert_reqs
         self.agent = f"python-urllib3/{import_module('urllib3._version').__version__}"
         self.tunnels: WeakSet[Any] = WeakSet()
-        """Connections that still want their way through a proxy."""
+        """Connections that still need a proxy tunnel."""
         self.served: WeakSet[Any] = WeakSet()
         """Connections that would be open, had they been made."""
 

@@ -168,7 +168,7 @@ def send(
 ) -> Answer:
     """Request ``url`` and follow redirects.
 
-    Raises :class:`WebFailed` if there is no response, and :class:`PolicyRefused` for an address
+    Raises :class:`WebFailed` if no response arrives, and :class:`PolicyRefused` for an address
     that is not allowed.
     """
     until = monotonic() + limits.timeout

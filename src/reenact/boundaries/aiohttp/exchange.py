@@ -206,7 +206,7 @@ class StandIn(Connection):
         _idle.setdefault(connector, Counter())[key] += 1
         if not hop.was_live and not connector.closed and not connector._conns.get(key):
             # An unclosed connector warns on garbage collection if it has connections. This one is
-            # dead; it would be thrown away if it were taken out.
+            # closed, so it would be discarded if it were taken from the pool.
             connector._conns[key].append((hop, monotonic()))
 
 
@@ -237,7 +237,7 @@ class Nowhere(Transport):
 
 
 Connect = Callable[..., Awaitable[Connection]]
-"""``BaseConnector.connect``, as it is without us."""
+"""Original ``BaseConnector.connect``."""
 
 _NO_BODY = frozenset({204, 304})
 
@@ -264,7 +264,7 @@ class Hop(ResponseHandler):
         self._outgoing = b""
         """Bytes that are sent instead of the request in a fork."""
         self.transport = self._outbox
-        self._connection_lost_called = True  # a connector that closes does not wait for us
+        self._connection_lost_called = True  # a closing connector does not wait for this connection
         self._answered = False
         self._body: Body | None = None
         self.was_live = False
@@ -436,8 +436,11 @@ async def _arrived(payload: Any, message: Any) -> AsyncIterator[bytes]:
 
 
 async def _send(protocol: ResponseHandler, data: bytes) -> asyncio.Task[None] | None:
-    """Write ``data``; the time-out for reading begins when it has gone out. The task that waits for
-    that, if it takes time: a server may answer before it has read all."""
+    """Write ``data``. The read timeout starts when the data was sent.
+
+    Returns the task that waits for a slow write, because a server can respond before it has read
+    everything.
+    """
     if protocol.transport is None or protocol.transport.is_closing():
         raise ClientConnectionResetError("Cannot write to closing transport")
     protocol.transport.write(data)

@@ -36,12 +36,12 @@ class Body(StreamReader):
             protocol, params["read_bufsize"], timer=params["timer"], loop=protocol._loop
         )
         self.by_chunk = False
-        """Does the program want the chunks of the transfer coding one by one?"""
+        """True if the program reads the chunks of the transfer coding one by one."""
         self._reply = reply
         self._left = reply.head.length
         self._chunked: bool = message.chunked
         self._over = False
-        """Has the reply come to its end, or broken off?"""
+        """True if the reply has ended or was truncated."""
         self._task: Task[None] | None = None
         self._sink: Any = self
         if message.compression and params["auto_decompress"]:
@@ -78,7 +78,7 @@ class Body(StreamReader):
             await self._take()
 
     async def _pull(self) -> None:
-        """Take pieces until the reader has something: a few bytes may decompress to nothing."""
+        """Read pieces until the reader has data, because a few bytes can decompress to nothing."""
         try:
             await self._take()
             while self._waiter is not None and self._exception is None:

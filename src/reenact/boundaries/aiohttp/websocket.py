@@ -186,7 +186,7 @@ class Inbox(DataQueue[WSMessage]):
     def __init__(self, hop: WsHop, websocket: Any) -> None:
         super().__init__(hop._loop)
         self._hop = hop
-        self._websocket = proxy(websocket)  # which holds us: forgotten, it shall go at once
+        self._websocket = proxy(websocket)  # a proxy, because the websocket refers to this queue
         self._reader: asyncio.Task[Any] | None = None
         self._interrupted = False
 

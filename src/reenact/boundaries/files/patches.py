@@ -137,7 +137,7 @@ def file_patches() -> list[Installable]:
         Rebinding(io, {"open": _open}),
         Rebinding(os, _OS),
         _Supported({name: getattr(os, name) for name in _OS}),
-        # Since Python 3.13 it has a name of its own for the function.
+        # Since Python 3.13 it has a separate name for the function.
         DeferredPatch("glob", lambda module: module._StringGlobber, "scandir", standing_in_scandir),
     ]
 

@@ -1,4 +1,4 @@
-"""File roots, and the state of a file as it is recorded and compared."""
+"""File roots, and the recorded and compared state of a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PIECE: Final = 1 << 20
 
 
 class Tally:
-    """The digest and the size of what is written, as it comes."""
+    """Digest and size of data that is written in pieces."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -118,8 +118,11 @@ _HANDED_OVER: Final = frozenset({"anyio", "asyncio", "concurrent", "threading"})
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """A file that is looked at: ``path`` is what the program calls it, ``place`` where it is, and
-    ``name`` what recordings call it, the same on every machine."""
+    """File under a root.
+
+    ``path`` is the path that the program used, ``place`` the absolute path, and ``name`` the
+    recorded name, which is the same on every machine.
+    """
 
     session: Session
     path: Any

@@ -131,7 +131,7 @@ def told_in(session: Session) -> Told:
     """Return the facts that the program of ``session`` has read."""
     found: Told | None = session.host_facts
     if found is None:
-        with session.lock:  # another thread may be first
+        with session.lock:  # another thread can be first
             found = session.host_facts = session.host_facts or Told()
     return found
 
@@ -360,7 +360,7 @@ def _platform(module: ModuleType) -> Mapping[str, Make]:
     def load(values: list[str]) -> Any:
         *five, processor = values
         made = module.uname_result(*five)
-        vars(made)["processor"] = processor  # which it would look for when it is asked
+        vars(made)["processor"] = processor  # which is otherwise determined on first access
         return made
 
     return {

@@ -47,7 +47,7 @@ def _told(session: Session, name: str, now: int) -> int:
     # The program can end a process after it has read its id.
     then: int = tell(session, told.others, name, now, at_once=True)
     if then == now:
-        return told.pids.then(now)  # it may be known by another name
+        return told.pids.then(now)  # a different id can already stand for it
     told.pids.learn(then, now)
     return then
 

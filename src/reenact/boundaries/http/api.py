@@ -107,7 +107,7 @@ async def ask_async(
     if not isinstance(first, BufferedResponse):
         return AsyncReply(first, answer)
     async for _ in answer:
-        pass  # nothing comes after it
+        pass  # the stream ends here
     return _arrived(first)
 
 
@@ -181,7 +181,7 @@ class Reply:
     def __next__(self) -> bytes:
         for piece in self._pieces:
             self._come += len(piece)
-            return piece  # type: ignore[no-any-return]  # the head came first
+            return piece  # type: ignore[no-any-return]  # the head was first
         self._ended = True
         raise StopIteration
 
@@ -223,7 +223,7 @@ class AsyncReply:
     async def __anext__(self) -> bytes:
         if self.whole:
             for piece in self._pieces:
-                return piece  # type: ignore[no-any-return]  # the head came first
+                return piece  # type: ignore[no-any-return]  # the head was first
             raise StopAsyncIteration
         arrived: bytes = await anext(self._pieces)
         self._come += len(arrived)

@@ -24,7 +24,7 @@ Headers = Iterable[tuple[str, str]]
 """Headers that are only iterated over."""
 
 MOST = 64 << 20
-"""Bytes of text that are looked at, behind each coding."""
+"""Maximum decoded bytes per coding."""
 
 _MOST_CODINGS = 5
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

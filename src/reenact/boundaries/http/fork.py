@@ -102,7 +102,7 @@ def _of(request: Request) -> Pairs:
     return tuple(request.headers)
 
 
-# What is asked
+# Changes of the request
 
 
 def _changed(request: Request, path: Path, value: Any) -> Request:

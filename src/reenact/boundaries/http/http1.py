@@ -156,7 +156,7 @@ def _size(line: bytes) -> int | None:
 _MOST = 65_536
 """Bytes of a body in one piece."""
 _LINE = 65_536
-"""Bytes of a line; http.client allows no more either."""
+"""Maximum bytes of a line, as in http.client."""
 _SHOWN = 16_384
 """Bytes of a line that is kept with a failure."""
 _HUGE = 1 << 64
@@ -372,7 +372,7 @@ def _ends_with_head(head: Head, method: str) -> bool:
 
 
 class _Line:
-    """All that http.client wants of a socket for reading an answer."""
+    """Minimal socket from which http.client can read a response."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Bodies as they are stored and served.
+"""Storage of bodies, and the bodies that a replay serves.
 
 Redaction cannot see a secret in an encoded body. So an encoded body is inspected in its decoded
 form. A body that cannot be decoded completely counts as one secret: it is stored sealed, or not at
@@ -28,7 +28,7 @@ __all__ = [
 
 _DEFLATED = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _SLICE = 8_192
-"""Bytes that are decoded at a time: each may be the code of a thousand."""
+"""Bytes that are decoded at a time. Each can expand to a thousand bytes."""
 
 
 def as_text(body: bytes) -> str | bytes:
@@ -40,11 +40,11 @@ def as_text(body: bytes) -> str | bytes:
 
 
 class GrowingBody:
-    """The body of one answer. ``coding`` is its content coding.
+    """Body of one response, which is written while it is received. ``coding`` is its content
+    coding.
 
-    An encoded body is written only as far as its text, decoded, may be; one whose coding cannot
-    be undone piece by piece, or whose text is too long to be looked at, is not written before it is
-    whole.
+    An encoded body is written only as far as its decoded text can be written. It is written at its
+    end if its coding cannot be decoded in pieces, or if its text is too long to be inspected.
     """
 
     def __init__(self, screen: Screen, coding: str | None) -> None:
@@ -117,11 +117,11 @@ class _Inflating:
             return None
         try:
             text = self._inflate.decompress(part)
-        except zlib.error:  # no zlib header, or bytes from outside that are none of this
+        except zlib.error:  # no zlib header, or invalid data
             self._failed = True
             return None
         self._left -= len(text)
-        # After the end there may be another member, which is not read here.
+        # A further member can follow the end. It is not read here.
         self._failed = self._left < 0 or bool(self._inflate.unused_data)
         return None if self._failed else text
 

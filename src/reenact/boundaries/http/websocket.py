@@ -189,7 +189,7 @@ class OpeningCodec(PlainCodec):
 
 
 class MessageCodec(PlainCodec):
-    """``type``, ``body`` as it came, and ``code`` where there is one."""
+    """Codec of messages: ``type``, the unchanged ``body``, and ``code`` if there is one."""
 
     def dump(self, call: Call, result: Message) -> Data:
         response: Data = {"type": result.kind, "body": result.body}

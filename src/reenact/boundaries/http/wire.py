@@ -173,9 +173,12 @@ def _sent(request: Request, url: str) -> Data:
 
 
 class Wire:
-    """Keeps answers: ``status``, ``reason``, ``version``, ``headers``, ``body`` as text where it is
-    text, under ``cuts`` after how many bytes each piece but the last ended, and under ``left`` how
-    many bytes of a chunk did not come any more."""
+    """Codec of responses.
+
+    It stores ``status``, ``reason``, ``version``, ``headers``, and ``body`` as text if possible.
+    ``cuts`` are the offsets at which the pieces end, except the last. ``left`` is the missing
+    number of bytes of a truncated chunk.
+    """
 
     timed = True
 

@@ -71,8 +71,10 @@ async def waited_for(session: Session, live: Callable[[], Coroutine[Any, Any, An
 
 
 class Link:
-    """One connection of a session. ``errors`` is the descriptor that the process of the server
-    writes to when something goes wrong, if it has one."""
+    """Connection of a session.
+
+    ``errors`` is the descriptor for the errors of the server process, if it has one.
+    """
 
     def __init__(
         self, session: Session, connect: Call, transport: Transport, errors: int | None = None
@@ -304,7 +306,7 @@ class Link:
         try:
             self.received.send_nowait(item)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the program listens no more
+            pass  # the program has stopped listening
 
 
 def _answered(found: Data) -> Data:

@@ -202,7 +202,7 @@ _FREE: dict[str, tuple[str, ...]] = {
     "initialize": ("protocolVersion",),
     "notifications/cancelled": ("requestId",),
 }
-"""By method: parameters that say which SDK this is, or which request, and not what is asked."""
+"""Parameters by method that identify the SDK or the request, and are not compared."""
 
 
 def ask_call(server: Server, data: Data) -> Call:
@@ -221,7 +221,7 @@ def _tool_call(server: Server, params: Data) -> Call:
     tool = str(params.get("name", ""))
     name = server.name_of(tool)
     args: Data = dict(params.get("arguments") or {})
-    if "inputResponses" in params:  # it is asked again, with what the server wanted to know
+    if "inputResponses" in params:  # repeated with the input that the server requested
         args["inputResponses"] = params["inputResponses"]
     extra: Data = {"server": server.label} if server.label else {}
     return Call(

@@ -167,7 +167,7 @@ class Connection:
                 self._ready.set_exception(error)
         finally:
             said.end()
-            if self._failure is None:  # else who waits for an answer is cancelled, as without us
+            if self._failure is None:  # otherwise waiting callers are cancelled, as without Reenact
                 self._ended()
             self._said.put_nowait(END)
 
@@ -212,7 +212,7 @@ class Connection:
             self._asked.pop(number, None)
 
     async def say(self, item: Any) -> None:
-        """Send what wants no answer."""
+        """Send a message that needs no response."""
         await self._streams[1].send(item)
 
     def session_id(self) -> str | None:

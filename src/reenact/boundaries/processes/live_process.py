@@ -1,4 +1,4 @@
-"""A process that runs, written down as it goes."""
+"""Live process that is recorded while it runs."""
 
 from __future__ import annotations
 

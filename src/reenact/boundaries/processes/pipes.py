@@ -63,7 +63,7 @@ def is_readable(fd: int) -> bool:
 
 
 def close_quietly(fds: Iterable[int]) -> None:
-    """Close what may be closed already."""
+    """Close descriptors that are possibly closed already."""
     for fd in fds:
         try:
             os.close(fd)
@@ -181,7 +181,7 @@ def file_given(given: Given, hides: Callable[[bytes], bool]) -> Data | None:
 
 
 class Pipes(msgspec.Struct):
-    """Pipes of our own between us and a process: ``outputs`` and ``sink`` are our ends."""
+    """Reenact's pipes to a process. ``outputs`` and ``sink`` are Reenact's ends."""
 
     given: Given
     outputs: dict[int, int]

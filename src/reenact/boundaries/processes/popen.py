@@ -317,7 +317,7 @@ class _Starting:
     def _outside(self, given: Given) -> None:
         token = enter_session(OUTSIDE)
         try:
-            with self._session.scheduler.thread_starts():  # it takes as long as the machine wants
+            with self._session.scheduler.thread_starts():  # the duration depends on the machine
                 self._original(given)
         finally:
             leave_session(token)

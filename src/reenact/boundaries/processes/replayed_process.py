@@ -59,7 +59,7 @@ def as_stand_in(given: Given, control: int, nowhere: int) -> Given:
 
 
 def order_end(control: int, exit_code: int) -> None:
-    """Let the stand-in at the other end of ``control`` end as the recorded process did."""
+    """Make the stand-in at the other end of ``control`` end like the recorded process."""
     how = f"kill -{_name(-exit_code)} $$" if exit_code < 0 else f"exit {exit_code}"
     try:
         os.write(control, f"{how}\n".encode("ascii"))
@@ -221,7 +221,7 @@ class Replayed(Relay):
     def _wait_for_turn(self, number: int) -> None:
         session, opened = self.session, self.opened
         session.check_open()
-        if session.writes and not opened.past:  # it has an order of its own
+        if session.writes and not opened.past:  # a new call has its own order
             self._note_turn(number)
             return
         self.wait_until_connected()
@@ -239,7 +239,7 @@ class Replayed(Relay):
             self._note_turn(number)
 
     def _note_turn(self, number: int) -> None:
-        """Take our turn, and write that."""
+        """Wait for the turn of this relay and record it."""
         session, opened = self.session, self.opened
         token = (opened.lane.name, chunk_name(opened.position, number))
         self.take_turn(lambda: session.in_flight.record_delivery(*token))

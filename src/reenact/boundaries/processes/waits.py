@@ -279,7 +279,7 @@ class _Talk:
         return result
 
     def _is_unfinished(self) -> bool:
-        """Read what had come by then, as it is read in a replay. False if that was the last."""
+        """Read the output so far, as a replay does. Return False if it was the last."""
         try:
             self._really(monotonic() + _COMMUNICATE_SLICE)
         except self._expired:
@@ -302,9 +302,9 @@ class _Talk:
         return self._raise_again(timeout)
 
     def _hear_until(self, waiting: InVain) -> None:
-        """Read what comes before the time is up, and what was there then."""
+        """Read the output until the timeout."""
         while not waiting.is_over() and self._is_unfinished():
             if self._relay.failure is not None:
                 raise self._relay.failure
         with self._session.scheduler.thread_starts(), _talking(None):
-            self._is_unfinished()  # nothing comes any more while we read
+            self._is_unfinished()  # no further output arrives meanwhile

@@ -100,7 +100,7 @@ def _single(name: str, version: int, make: _Make, original: Any) -> Any:
 def _several(name: str, version: int, make: _Make, original: Any) -> Any:
     def identifiers(_: Any, count: int) -> Any:
         if current() is None or type(count) is not int:
-            return original(count)  # which may say what is wrong
+            return original(count)  # raises the error for an invalid count
         made = []
         for _ in range(count):  # not in a comprehension, which is a frame before Python 3.12
             made.append(make(_one(name, version, lambda: original(1)[0])))

@@ -48,7 +48,7 @@ __all__ = [
 
 _REFUSALS: tuple[type[Any], ...] = tuple(
     getattr(exceptions, name)
-    for name in ("InvalidStatus", "InvalidProxyStatus")  # the second came with proxies
+    for name in ("InvalidStatus", "InvalidProxyStatus")  # the second was added with proxies
     if hasattr(exceptions, name)
 )
 
@@ -283,8 +283,11 @@ def unmoved(connect: Any) -> Iterator[None]:
 
 
 class Kinds:
-    """The classes of connections that go nowhere: ``linked`` for the library's ``original``, and for
-    a class that the program made of that, one of both. Each goes by the name of the other."""
+    """Cache of connection classes without a peer.
+
+    ``linked`` replaces the library's ``original``. For the program's own subclass of ``original``,
+    a class with both bases is created. Each has the name of the class that it replaces.
+    """
 
     def __init__(self, original: type[Any], linked: type[Any]) -> None:
         self._linked = linked
