@@ -51,12 +51,12 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> Data:
-        """The data of the event that began it."""
+        """Data of the event that started the call."""
         return self.opening.data
 
     @property
     def answered(self) -> Data:
-        """The data of the event that completed it; nothing where none did."""
+        """Data of the event that completed the call, or an empty dict."""
         return {} if self.closing is None else self.closing.data
 
     @property
@@ -72,7 +72,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> int:
-        """When; of a call that nothing completed, when it began."""
+        """Time of the end, or of the start if the call was not completed."""
         return (self.closing or self.opening).ts
 
     def let_go(self) -> None:
@@ -111,7 +111,7 @@ def read_run(source: SeekableSource, *, draws: bool = False) -> RunCalls:
 
 
 def recorded_duration(timing: Any) -> int:
-    """The milliseconds of a call by its field ``timing``; 0 where that does not say."""
+    """Return the milliseconds of a call from its ``timing`` field, or 0 if it has none."""
     found = timing.get("offsets") if isinstance(timing, dict) else None
     last = found[-1] if isinstance(found, list) and found else 0
     return last if type(last) is int and last > 0 else 0
@@ -132,7 +132,7 @@ def _step(entry: Entry) -> RecordedCall:
 
 
 def readable_body(body: Any, headers: Any) -> Any:
-    """A body without its content coding: as JSON where it is JSON, as text where it is text."""
+    """Decode a body: JSON as a value, text as text."""
     if isinstance(body, bytes):
         coding = _coding(headers)
         body = (decode_content(body, coding) if coding else None) or body

@@ -46,7 +46,7 @@ class ContentReader:
         return len(self._names) > before
 
     def of(self, step: RecordedCall) -> Data:
-        """As JSON: ``request`` (or what else was asked) and what came of it."""
+        """Return the request and the result of a call as JSON."""
         asked, answered = step.asked, step.answered
         if self._everything:
             return {**asked, **answered}
@@ -76,7 +76,7 @@ class ContentReader:
                 self._names.setdefault(thought.id, "<reasoning>")
 
     def _named(self, value: Any) -> Any:
-        """``value`` with names in place of the ids that a model made up."""
+        """Return ``value`` with names in place of random ids of a model."""
         if isinstance(value, str):
             return self._names.get(value, value)
         if isinstance(value, dict):
@@ -132,5 +132,5 @@ def _matters(pair: Any) -> bool:
 
 
 def is_noise(header: str) -> bool:
-    """Is this header of answers another in two runs in which nothing has changed?"""
+    """Return whether a response header differs between runs without a change."""
     return _NOISE.fullmatch(header.lower()) is not None

@@ -46,7 +46,7 @@ class ComparableContent:
         return self._comparer.normal(self._speaker.of(step))
 
     def key(self, run: DigestReader, seen: DigestedCall) -> str:
-        """The digest of that."""
+        """Return the digest of the comparable content."""
         found = self._keys.get(seen.digest)
         if found is None:
             found = self._keys[seen.digest] = self._comparer.key(self._speaker.of(run.step(seen)))
@@ -54,7 +54,7 @@ class ComparableContent:
 
 
 class RunSide:
-    """One of the two."""
+    """One of the two compared runs."""
 
     def __init__(self, skimmer: DigestReader, said: ComparableContent) -> None:
         self.lanes = skimmer.lanes
@@ -66,7 +66,7 @@ class RunSide:
             self._children.setdefault(self._above(lane), []).append(lane)
 
     def key(self, seen: DigestedCall) -> str:
-        """Steps with the same one say the same."""
+        """Return the key of a step. Steps with equal keys have equal content."""
         return self._said.key(self._skimmer, seen)
 
     def keys(self, lane: str) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ class RunSide:
         return self._children.get(lane, [])
 
     def _above(self, lane: str) -> str:
-        """The nearest lane above in which something was done."""
+        """Return the nearest lane above that has calls."""
         while lane := lane.rpartition(".")[0]:
             if lane in self.lanes:
                 return lane
@@ -126,7 +126,7 @@ def _ends(
 def align_calls(
     one: RunSide, other: RunSide, mine: list[DigestedCall], theirs: list[DigestedCall]
 ) -> Iterator[Pair]:
-    """As :func:`align` does with the keys, of which only those between the ends are asked for."""
+    """Align calls like :func:`align`. Keys are computed only between the common ends."""
     start, end = _ends(mine, theirs, lambda left, right: _are_same(one, other, left, right))
     yield from ((index, index) for index in range(start))
     stop, stop_other = len(mine) - end, len(theirs) - end
@@ -141,8 +141,10 @@ LaneNames = tuple[str | None, str | None]
 
 
 def pair_lanes(one: RunSide, other: RunSide) -> Iterator[LaneNames]:
-    """Parents before their children. A lane that is new moves the numbers of those after it, so
-    siblings are paired by what is done in them."""
+    """Pair the lanes of two runs, parents before their children.
+
+    A new lane changes the numbers of the lanes after it, so siblings are paired by their content.
+    """
     waiting: list[LaneNames] = [("", "")]
     while waiting:
         left, right = waiting.pop(0)

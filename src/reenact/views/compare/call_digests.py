@@ -101,7 +101,7 @@ class DigestReader:
             pass
 
     def step(self, seen: DigestedCall) -> RecordedCall:
-        """The call with its events, to be looked at."""
+        """Return the call with its events."""
         opening = self._source.at(seen.first)
         same = seen.last == seen.first
         closing = opening if same else None if seen.last is None else self._source.at(seen.last)
@@ -154,7 +154,7 @@ class DigestReader:
         self._unlinked[event.lane, call_id or event.type].append(found)
 
     def _end(self, event: Event) -> None:
-        """Its opening: by its seq, by the id of the call, or the oldest open one."""
+        """Complete the open call of the event: by its seq, by the call id, or the oldest open one."""
         members = data_members(event)
         call_id = text(members.get("callId"))
         found = self._open.get(event.parent or 0)
@@ -200,12 +200,12 @@ class DigestReader:
 
 
 def _is_aside(members: Members) -> bool:
-    """Is it no position of its lane, and never a difference?"""
+    """Return whether a call has no position in its lane, and is never compared."""
     return bytes(members.get("aside", b"")) == b"true"
 
 
 def _names(type: str, members: Members) -> tuple[str, str]:
-    """The kind of a call, and what was called."""
+    """Return the kind of a call, and the name of the called operation."""
     if type == "nondeterministic":
         source = text(members.get("source"))
         return source or type, text(members.get("op")) or source
@@ -266,7 +266,7 @@ def _joined(members: Members) -> bytes:
 
 
 def _response(encoded: msgspec.Raw) -> bytes:
-    """An answer over HTTP without the headers that are new in every run."""
+    """Return an HTTP response without the headers that change in every run."""
     whole = bytes(encoded)
     if not whole.startswith(b"{"):
         return whole
@@ -291,12 +291,12 @@ def _is_noise(pair: Any) -> bool:
 
 
 def text(encoded: msgspec.Raw | None) -> str:
-    """The text that this is, if it is one."""
+    """Return the decoded text, or an empty string if it is not a text."""
     found = b"" if encoded is None else bytes(encoded)
     return str(msgspec.json.decode(found)) if found.startswith(b'"') else ""
 
 
 def number(encoded: msgspec.Raw | None, otherwise: int) -> int:
-    """The number that this is, if it is one and not less than nothing."""
+    """Return the decoded number if it is a non-negative integer, otherwise ``otherwise``."""
     found = None if encoded is None else msgspec.json.decode(encoded)
     return found if type(found) is int and found >= 0 else otherwise

@@ -18,7 +18,7 @@ KINDS = ("changed", "added", "removed", "moved")
 
 
 def counts(lanes: Iterable[LanePair]) -> Counter[str]:
-    """Steps by what became of them: ``same``, ``changed``, ``added``, ``removed``, ``moved``."""
+    """Count the steps by result: ``same``, ``changed``, ``added``, ``removed``, ``moved``."""
     found: Counter[str] = Counter()
     for lane in lanes:
         found["same"] += lane.same
@@ -27,7 +27,7 @@ def counts(lanes: Iterable[LanePair]) -> Counter[str]:
 
 
 def as_json(lane: LanePair) -> dict[str, Any]:
-    """A lane with everything that differs in it."""
+    """Return a lane with all its differences."""
     return {
         "one": lane.one,
         "other": lane.other,

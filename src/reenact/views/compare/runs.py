@@ -51,7 +51,7 @@ class Change(msgspec.Struct, kw_only=True):
 
     @property
     def step(self) -> RecordedCall:
-        """That of the second run, if it has it."""
+        """Step of the second run, or of the first if the second lacks it."""
         found = self.other or self.one
         assert found is not None
         return found
@@ -106,7 +106,10 @@ class Comparison:
 
     @property
     def left_out(self) -> Counter[str]:
-        """Draws of both that are not compared, by their source; known once all is read."""
+        """Draws of both runs that are not compared, by source.
+
+        Complete after all events were read.
+        """
         return self.one.left_out + self.other.left_out
 
     def said(self, step: RecordedCall) -> object:
@@ -127,7 +130,7 @@ class Comparison:
             yield LanePair(one=lane.names[0], other=lane.names[1], parts=parts)
 
     def _read(self) -> None:
-        """Both to their ends, side by side, with an eye on the main lanes."""
+        """Read both runs in parallel to their ends, and compare their main lanes meanwhile."""
         compared = 0
         more = True
         while more:
@@ -188,12 +191,13 @@ class _Lane:
         return last
 
     def apart(self) -> Iterator[_Apart]:
-        """The parts in which all is different."""
+        """Yield the parts without equal steps."""
         return (part for part in self.parts if isinstance(part, tuple))
 
 
 def _moves(one: RunSide, other: RunSide, lanes: list[_Lane]) -> dict[int, DigestedCall]:
-    """Steps of the first run that the second has elsewhere, by the seq that they have there."""
+    """Return the steps of the first run that the second has in a different place, by their seq
+    there."""
     removed: defaultdict[str, list[DigestedCall]] = defaultdict(list)
     for lane in lanes:
         for steps, _ in lane.apart():

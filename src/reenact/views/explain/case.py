@@ -141,13 +141,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_cut(self) -> bool:
-        """Is one of them not shown, or not shown whole?"""
+        """True if one of the requests is missing or incomplete."""
         seen = (self.divergence.expected, self.divergence.observed)
         return any(one is None or one.digest is not None for one in seen)
 
     @property
     def is_model_call(self) -> bool:
-        """On a tape of the net alone it is HTTP like any other."""
+        """True if the call is a model call. A net tape records it as HTTP."""
         seen = self.divergence.observed or self.divergence.expected
         if seen is None or seen.type == "llm_request":
             return seen is not None
@@ -175,17 +175,17 @@ Policy = dict[str, Any]
 def update_remedy(
     case: Case, text: str = "If the change is intended, make again what differs."
 ) -> Remedy:
-    """The call is made again, and the rest stays."""
+    """Return the remedy that repeats the call and keeps the others."""
     return Remedy(text=text, command=case.again.update)
 
 
 def letting_differ(kinds: Iterable[str], text: str) -> Remedy:
-    """Volatile kinds of a policy."""
+    """Return the remedy that adds volatile kinds to a policy."""
     return Remedy(text=text, policy={"volatile": sorted({*kinds})})
 
 
 def ignore_remedy(case: Case, places: Iterable[DifferingPlace], text: str) -> Remedy | None:
-    """The rule that leaves these places out; None where no rule can."""
+    """Return the remedy that ignores these places, or None if rules cannot express it."""
     members: dict[str, list[str]] = {}
     for place in places:
         rule = rule_of(case, place)
@@ -209,7 +209,7 @@ def rule_of(case: Case, place: DifferingPlace) -> IgnoreRule | None:
 
 
 def merged(policies: Iterable[Policy]) -> Policy:
-    """All of them in one."""
+    """Merge policies into one."""
     whole: Policy = {}
     for policy in policies:
         for name, said in policy.items():
@@ -225,8 +225,10 @@ def merged(policies: Iterable[Policy]) -> Policy:
 
 
 def settles_all(case: Case, policy: Policy) -> bool:
-    """Would this call match under ``policy``? Tried on both sides where they are shown whole, else on
-    each place that differs."""
+    """Return whether the call would match under ``policy``.
+
+    Both sides are compared if they are complete, otherwise each differing place.
+    """
     try:
         comparer = Comparer(_rules(policy), Redactor("none"))
         if not case.is_cut:

@@ -16,7 +16,7 @@ __all__ = [
 
 
 def find_file_causes(case: Case) -> Iterator[Cause]:
-    """Nothing unless it is a file that differs."""
+    """Yield causes of a difference in a file, if the call reads one."""
     one, other = case.recorded, case.asked
     if case.divergence.code != "event_payload_mismatch":
         return

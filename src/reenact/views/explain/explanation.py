@@ -136,7 +136,10 @@ def _lists(value: Any) -> dict[str, list[str]]:
 def explain(
     told: ReportedDivergence, recording: Path | None, source: SeekableSource | None
 ) -> Explanation:
-    """``source`` is the ``recording``, open; both are None when it is not at hand."""
+    """Explain a divergence.
+
+    ``source`` is the open ``recording``. Both are None if it is not available.
+    """
     case = Case(
         divergence=told.divergence,
         again=_again(told, recording, source),
@@ -169,7 +172,8 @@ def _with_recording(case: Case, told: ReportedDivergence, source: SeekableSource
 
 
 def _place(calls: Sequence[RecordedCall], divergence: Divergence) -> int:
-    """The index of the call where the lane diverged; behind the last where it has none left."""
+    """Return the index of the call where the lane diverged, or the number of calls if the lane has
+    none left."""
     seq = divergence.event_seq
     if seq is None:
         return len(calls)
@@ -218,7 +222,7 @@ def _again(
 
 
 def _in_code(recording: Path | None) -> ReplayCommands:
-    """For a session that a program opens itself."""
+    """Return the commands for a session that a program opens itself."""
     place = "…"
     if recording is not None:
         place = f"{'tape' if recording.is_file() else 'capture'}={json.dumps(str(recording))}"
@@ -297,7 +301,10 @@ def _sorted(found: list[Cause]) -> list[Cause]:
 
 
 def combined_remedy(case: Case, causes: list[Cause]) -> Remedy | None:
-    """One policy that settles this call, if there is one: the first rule of each cause, together."""
+    """Return one policy that resolves the divergence, if there is one.
+
+    It combines the first rule of each cause.
+    """
     rules = [
         next((way.policy for way in cause.ways if way.policy is not None), None)
         for cause in causes

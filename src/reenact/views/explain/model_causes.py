@@ -34,7 +34,7 @@ _OWN_ROLES = ("assistant", "model", "function_call", "reasoning")
 
 
 def find_model_causes(case: Case) -> Iterator[Cause]:
-    """One cause for each part of the request that differs."""
+    """Yield one cause for each part of the request that differs."""
     groups: dict[str, list[tuple[DifferingPlace, RequestLocation]]] = {}
     for place in case.places:
         spot = locate(case, place)

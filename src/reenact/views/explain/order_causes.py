@@ -28,7 +28,7 @@ def find_order_causes(case: Case) -> Iterator[Cause]:
 
 
 def is_another_call(case: Case) -> bool:
-    """Is it another operation, or another resource, that is asked for here?"""
+    """Return whether the program requested a different operation or resource."""
     one, other = case.divergence.expected, case.divergence.observed
     if one is None or other is None or one.type == "llm_request" == other.type:
         return False

@@ -96,7 +96,7 @@ def _tool_name(whole: Any) -> str:
 
 
 def _is_function(case: Case, path: Path) -> bool:
-    """Is it a function behind a boundary that is called, and no HTTP?"""
+    """Return whether the call is a function call of a boundary, and not HTTP."""
     data = case.asked if isinstance(case.asked, dict) else case.recorded
     request = data.get("request") if isinstance(data, dict) else None
     return path[0] == "request" and isinstance(request, dict) and "url" not in request

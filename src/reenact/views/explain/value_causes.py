@@ -131,7 +131,7 @@ _REWRITTEN = {
 
 
 def find_value_causes(case: Case) -> Iterator[Cause]:
-    """One cause for each kind of difference that values show."""
+    """Yield one cause for each kind of difference between values."""
     groups: dict[str, list[DifferingPlace]] = {}
     volatile: dict[str, set[str]] = {}
     lists = _reordered(case)
@@ -219,7 +219,7 @@ def _caution(places: list[DifferingPlace]) -> str:
 
 
 def _reordered(case: Case) -> list[Path]:
-    """The lists that hold the same on both sides, in another order; the outermost of them."""
+    """Return the outermost lists with equal items in a different order."""
     found: list[Path] = []
     for place in case.places:
         for end in (at for at, step in enumerate(place.path) if isinstance(step, int)):
@@ -283,8 +283,10 @@ _EPOCH = (1.2e9, 4e9)
 
 
 def rewritten(one: Any, other: Any) -> str:
-    """``redaction``, ``whitespace``, ``unicode``, ``serialisation``, ``number`` or ``items`` where that is
-    all in which they differ; else nothing."""
+    """Return the only kind of difference, or an empty string.
+
+    It is ``redaction``, ``whitespace``, ``unicode``, ``serialisation``, ``number`` or ``items``.
+    """
     one, other = _text(one), _text(other)
     if _is_number(one) and _is_number(other):
         return "number" if _is_close(one, other) else ""
@@ -298,8 +300,9 @@ def rewritten(one: Any, other: Any) -> str:
 
 
 def changing(path: Path, one: Any, other: Any) -> dict[str, str | None]:
-    """The kinds of things that are others in every run, without which the two are the same; and for each
-    the volatile kind of a policy that covers it, or None. Empty where that does not make them the same.
+    """Return the kinds of changing values that explain the complete difference, or an empty dict.
+
+    Each kind has the volatile kind of a policy that covers it, or None.
     """
     one, other = _text(one), _text(other)
     for name in VOLATILE:
@@ -321,7 +324,7 @@ _Strip = Callable[[str], str]
 
 
 def _fewest(one: str, other: str) -> dict[str, str | None]:
-    """As few kinds as will do: those at the end of the table, which are loose, are left out first."""
+    """Return a minimal set of kinds. The loose ones at the end of the table are removed first."""
     needed: dict[tuple[str, str | None], _Strip] = {}
     for name in VOLATILE:
         needed[_POLICY[name], name] = Volatile([name]).strip
@@ -362,7 +365,7 @@ def _settles(name: str, path: Path, one: Any, other: Any) -> bool:
 
 
 def _text(value: Any) -> Any:
-    """Bytes are shown as an object; what is text in them is text."""
+    """Return the text of bytes, which are represented as an object. Other values are unchanged."""
     raw = value.get("$bytes") if isinstance(value, dict) else None
     if not isinstance(raw, str):
         return value
@@ -377,7 +380,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_close(one: Any, other: Any) -> bool:
-    """Moments are close to each other, and not the same."""
+    """Return whether two numbers are nearly equal. Different timestamps are never close."""
     if (isinstance(one, int) and isinstance(other, int)) or (_is_moment(one) and one != other):
         return False
     return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=1e-12)

@@ -34,7 +34,7 @@ _FRAMES = "application/vnd.amazon.eventstream"
 
 
 def request_body(request: Data, headers: Any, table: ValueTable) -> Data | None:
-    """The body of a request, which is stored by what it is."""
+    """Return the body of a request, which is stored by its type."""
     body, kind = request.get("body"), request.get("type")
     if kind == "form" and isinstance(body, list):
         pairs = [pair if isinstance(pair, list) and len(pair) == 2 else ["", pair] for pair in body]
@@ -53,7 +53,7 @@ def _part(part: Any, table: ValueTable) -> Data:
 
 
 def answer_body(body: Any, headers: Any, table: ValueTable) -> Data | None:
-    """Any other body, without its content coding; None for an empty one."""
+    """Return the decoded body of a response, or None for an empty one."""
     kind = _content_type(headers)
     if not (isinstance(body, str) and len(body) > 4 * _MOST):
         body = readable_body(body, headers)

@@ -54,14 +54,16 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare_page(contents: Any, note: str = "") -> str:
-    """The page, about what :func:`compare_contents` has made of a comparison. ``note``: see
-    :func:`document`."""
+    """Return the page for the result of :func:`compare_contents`.
+
+    ``note`` is passed to :func:`document`.
+    """
     title = f"{contents['one']['name']} ↔ {contents['other']['name']}"
     return document("compare", title, contents, tools=_TOOLS, body=_BODY, note=note)
 
 
 def left_out(contents: Any) -> str:
-    """A phrase about the differences that the page does not show; empty when it shows all."""
+    """Return a phrase about the differences that the page does not show, or an empty string."""
     whole = sum(contents["counts"][kind] for kind in KINDS)
     left = contents["left"]
     return f"{whole - left:,} of {whole:,} differences" if left else ""
@@ -117,7 +119,7 @@ def _pair(one: DigestedCall, other: DigestedCall, names: dict[tuple[str, str], i
 
 
 def _about(name: str, source: SeekableSource, steps: DigestReader) -> dict[str, Any]:
-    """A run in numbers."""
+    """Return the statistics of a run."""
     manifest = source.manifest()
     tokens: Counter[str] = Counter()
     took = 0
@@ -164,7 +166,7 @@ class Changes:
         self._seq = 0
 
     def told(self, change: Change) -> dict[str, Any]:
-        """Everything about ``change``."""
+        """Return all data about ``change``."""
         one, other = change.one, change.other
         self._seq = change.step.seq
         told: dict[str, Any] = {
@@ -273,7 +275,7 @@ class Changes:
 
 
 def _gist(gap: Difference) -> bytes:
-    """Two differences with the same one say the same."""
+    """Return a key that is equal for equal differences."""
     return key_of([gap.kind, gap.expected, gap.observed])
 
 
@@ -294,7 +296,7 @@ def _text(value: Any) -> str:
 
 
 def _words(one: str, other: str) -> list[list[Any]]:
-    """Pieces of two texts: 0 is in both, 1 in the first, 2 in the second."""
+    """Return the pieces of two texts: 0 is in both, 1 in the first, 2 in the second."""
     if len(one) + len(other) > _MOST_WORDS:
         cut = _MOST_WORDS // 2
         return [[1, one[:cut]], [2, other[:cut]]]

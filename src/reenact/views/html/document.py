@@ -55,13 +55,14 @@ def document(
     note: str = "",
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """One HTML document, with ``base`` and ``name`` as its styles and scripts (see this folder).
-    Between the two scripts come its ``parts``: ``name-part.js``, in this order.
+    """Return one HTML document with the styles and scripts ``base`` and ``name`` of this folder.
 
-    ``tools`` (in the heading) and ``body`` are markup of ours. ``data`` is what was recorded: it is
-    text inside of the document, and becomes nothing else in a browser. ``back`` is where one comes
-    from, an address and what to call it, where the document is one of several pages. ``note`` is a
-    sentence about the page, and ``links`` lead to the pages before and behind it.
+    The ``parts`` (``name-part.js``) are inserted between the two scripts, in this order.
+
+    ``tools`` (in the heading) and ``body`` are Reenact's own markup. ``data`` is recorded content:
+    it is embedded as text, and a browser never interprets it as anything else. ``back`` is the
+    address and label of the previous page, if the document is one of several pages. ``note`` is a
+    sentence about the page, and ``links`` lead to the adjacent pages.
     """
     style, script = _style(name), _script(name, parts)
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).translate(_SAFE)
@@ -128,5 +129,5 @@ _BODY = """\
 
 
 def regress_page(title: str, contents: Any) -> str:
-    """The page; ``contents`` is what :mod:`reenact.runs.regression.report` has made of the outcomes."""
+    """Return the page for the result of :mod:`reenact.runs.regression.report`."""
     return document("regress", title, contents, tools=_TOOLS, body=_BODY)

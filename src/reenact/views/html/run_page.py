@@ -61,8 +61,10 @@ def run_page(
     note: str = "",
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The page, about what ``contents`` has made of a recording. ``back``, ``note`` and ``links``: see
-    :func:`document`."""
+    """Return the page for the ``contents`` of a recording.
+
+    ``back``, ``note`` and ``links`` are passed to :func:`document`.
+    """
     return document(
         "run",
         title,
@@ -77,7 +79,7 @@ def run_page(
 
 
 def left_out(contents: Any) -> str:
-    """A sentence about the steps that the page does not show; empty when it shows all."""
+    """Return a sentence about the steps that the page does not show, or an empty string."""
     left, shown = contents["left"], len(contents["steps"])
     if not left["before"] and not left["after"]:
         return ""
@@ -309,7 +311,7 @@ def _settings(given: Any) -> Any:
 
 
 def _values(response: Data) -> list[Any]:
-    """The JSON in an answer, streamed or not."""
+    """Return the JSON values of a response, streamed or not."""
     body = readable_body(response.get("body"), response.get("headers"))
     if not isinstance(body, str):
         return [body]

@@ -27,7 +27,8 @@ _SAFE = (1 << 53) - 1
 
 
 def page_value(value: Any) -> dict[str, Any]:
-    """``{"json": …}``, or for bytes ``{"image": type, "data": base64}`` and ``{"hex": …, "size": n}``."""
+    """Return ``{"json": …}``, or for bytes ``{"image": type, "data": base64}`` or ``{"hex": …,
+    "size": n}``."""
     if not isinstance(value, bytes):
         return {"json": _plain(value)}
     kind = _picture(value)
@@ -52,7 +53,7 @@ def _picture(value: bytes) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """Nothing that a browser would read as something else."""
+    """Return ``value`` without values that a browser would read differently."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -85,7 +86,10 @@ class ValueTable:
         self._seen: dict[bytes, Any] = {}
 
     def put(self, value: Any) -> Any:
-        """``value`` itself where it is short, else where it stands. Bytes become base64."""
+        """Return ``value`` itself if it is short, otherwise a reference to its row.
+
+        Bytes become base64.
+        """
         return self._put(value)[0]
 
     def _put(self, value: Any) -> tuple[Any, int]:
@@ -110,7 +114,10 @@ class ValueTable:
         return self._row(f"'{value}", value)
 
     def _list(self, value: Sequence[Any]) -> tuple[Any, int]:
-        """A long one in pieces: of a conversation that has grown only the last piece is new."""
+        """Store a list.
+
+        A long list is split, because only the last part of a growing conversation is new.
+        """
         if len(value) > 2 * _PIECE:
             pieces = [value[at : at + _PIECE] for at in range(0, len(value), _PIECE)]
             return self._in({"$t": [self._piece(piece) for piece in pieces]}, _SHORT + 1)

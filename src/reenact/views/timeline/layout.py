@@ -65,7 +65,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...] = ()
 
     def column(self, at: int) -> int:
-        """The column in which a moment stands, from 0 to ``width - 1``."""
+        """Return the column of a time, from 0 to ``width - 1``."""
         return min(self.width - 1, self.edge(at))
 
     def edge(self, at: int) -> int:
@@ -78,7 +78,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, min(self.width, place))
 
     def ticks(self) -> Iterator[Tick]:
-        """From left to right, no text touching another."""
+        """Yield the ticks from left to right, without overlapping labels."""
         step, free = self._step(), 0
         first = self.zero + -(-(self.start - self.zero) // step) * step
         for start, end in self._parts(first):
@@ -99,7 +99,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
         yield start, self.end
 
     def _step(self) -> int:
-        """The smallest nice one that leaves room for the text of each tick."""
+        """Return the smallest round step with enough space for the label of each tick."""
         for step in (*_NICE, *(minutes * _MINUTE for minutes in _NICE_MINUTES)):
             room = step * self._room // max(1, self._shown)
             last = (self.end - self.zero) // step * step
@@ -181,11 +181,11 @@ class Segment(msgspec.Struct, kw_only=True):
 
     @property
     def end(self) -> int:
-        """The column after it."""
+        """Column after the segment."""
         return self.column + self.width
 
     def take(self, bar: Span) -> None:
-        """One more in the same column. The worst that happened is what shows."""
+        """Merge a further call into the segment. The worst state is shown."""
         self.calls += 1
         self.diverged = self.diverged or bar.diverged
         self.timed = self.timed and bar.timed
@@ -227,8 +227,10 @@ def lay_out(
     zero: int | None = None,
     most: int = MOST_LANES,
 ) -> Timeline:
-    """``bars`` by their beginning, from ``start`` to ``end``, in ``width`` columns; at most ``most``
-    lanes by themselves. Ticks count from ``zero``, by default from ``start``."""
+    """Lay out ``bars``, sorted by start, from ``start`` to ``end`` in ``width`` columns.
+
+    At most ``most`` lanes have their own row. Ticks count from ``zero``, by default from ``start``.
+    """
     timed = end > start or len(bars) < 2
     if not timed:
         bars = [_in_order(place, bar) for place, bar in enumerate(sorted(bars, key=_seq))]
@@ -329,7 +331,8 @@ def _lane_rows(lane: str, depth: int, bars: list[Span], axis: Axis, most: int) -
 
 
 def _put(pieces: list[Segment], bar: Span, axis: Axis) -> None:
-    """At the end of ``pieces``: in its place, a column later, or together with the one before."""
+    """Add ``bar`` to ``pieces``: in its column, one column later, or merged with the previous
+    piece."""
     first, last = _columns(bar, axis)
     if pieces and first < pieces[-1].end:
         before = pieces[-1]
@@ -351,7 +354,7 @@ def _put(pieces: list[Segment], bar: Span, axis: Axis) -> None:
 
 
 def _columns(bar: Span, axis: Axis) -> tuple[int, int]:
-    """The first column of it, and the one after its last."""
+    """Return the first column of a bar, and the column after its last."""
     first = axis.column(bar.start)
     return first, max(first + 1, axis.edge(bar.end))
 

@@ -185,7 +185,7 @@ def _state(answered: _Brief) -> State:
 
 
 def _refused(raw: msgspec.Raw) -> bool:
-    """Does the answer itself say that it went wrong: by its status, or its exit code?"""
+    """Return whether the response reports a failure by its status or exit code."""
     try:
         response = _response.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
