@@ -44,7 +44,7 @@ def address(name: str) -> str:
 
 
 async def send_asset(ask: RequestContext) -> Response:
-    """``GET /static/{version}/{name}``: the file, or 404 for a different version."""
+    """Handle ``GET /static/{version}/{name}``: send the file, or 404 for a different version."""
     name = ask.path("name")
     content = _contents().get(name)
     if content is None or ask.path("version") != _version():

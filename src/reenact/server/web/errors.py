@@ -29,18 +29,18 @@ _PROGRAMS: Final = ("/api/", "/v1/")
 
 
 def is_browser(request: Request) -> bool:
-    """Does it ask for a page? Programs get problems as JSON, here as anywhere."""
+    """Return whether the client wants a page. Other clients get problems as JSON."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def path_of(request: Request) -> str:
-    """The path as it was sent. (``request.url`` is made of the ``Host`` header as well.)"""
+    """Return the path as it was sent. ``request.url`` also depends on the ``Host`` header."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return raw.decode("latin-1")
 
 
 def query_of(request: Request) -> str:
-    """The query string as it was sent."""
+    """Return the query string as it was sent."""
     raw: bytes = request.scope["query_string"]
     return raw.decode("latin-1")
 
@@ -119,7 +119,7 @@ async def unknown_route_page(
 
 
 def _of_another_session(ask: RequestContext, kept: SavedForm) -> Html:
-    """Signed in again elsewhere, and then sent: the token is the old one, the form is one's own."""
+    """Offer to send a form again whose token belongs to an earlier session of the user."""
     return tag(
         "section",
         tag("p", "If it is a form of yours from before you signed in, it can be sent once more."),

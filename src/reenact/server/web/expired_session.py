@@ -71,7 +71,7 @@ async def save_form(server: Server, request: Request) -> SavedForm | None:
 
 
 def saved_fields(kept: SavedForm) -> Html:
-    """Fields for a form that is sent on the way."""
+    """Return the hidden fields that carry a saved form."""
     return fragment(
         tag("input", type="hidden", name="kept-action", value=kept.action),
         tag("input", type="hidden", name="kept-fields", value=urlencode(kept.fields)),
@@ -99,7 +99,7 @@ def saved_summary(kept: SavedForm) -> Html:
 
 
 def _text(said: str) -> Html:
-    """As it was typed."""
+    """Show a text as it was typed."""
     return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
 
 
@@ -140,7 +140,7 @@ _MOST: Final = 4 * MOST
 def sign_in_page(
     ask: RequestContext, kept: SavedForm, problem: Problem | None = None, email: str = ""
 ) -> Response:
-    """The answer to a form whose session has ended. It holds what was sent."""
+    """Return the response to a form whose session has ended. It contains the sent data."""
     form = tag(
         "form",
         saved_fields(kept),
@@ -165,7 +165,10 @@ def sign_in_page(
 
 
 def _elsewhere(ask: RequestContext, kept: SavedForm) -> Html | None:
-    """With the OpenID provider, where there is one: that leads away, and so it is another window."""
+    """Return the sign-in with the OpenID provider, if there is one.
+
+    It opens a new window, because it leaves the page.
+    """
     issuer = issuer_of(ask)
     if not issuer:
         return None
@@ -180,8 +183,8 @@ def _elsewhere(ask: RequestContext, kept: SavedForm) -> Html | None:
 
 
 async def do_again(ask: RequestContext) -> Response:
-    """``POST /again``: signs in, or finds that one has signed in elsewhere, and gives back what was
-    kept. It does nothing else."""
+    """Handle ``POST /again``: sign in, or detect a sign-in in a different window, and return the
+    saved form. It does nothing else."""
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     kept = read_saved_form(form)

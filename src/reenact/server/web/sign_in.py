@@ -103,7 +103,7 @@ _PASSWORD: Final = _field("password", "Password", "password", "current-password"
 
 
 async def show_setup(ask: RequestContext) -> Response:
-    """``GET /setup``: the form for the first account; 410 for a link that is used."""
+    """Handle ``GET /setup``: show the form for the first account, or 410 for a used link."""
     token = ask.query("token")
     if await accounts.is_set_up(ask.server, token):
         return _used_link()
@@ -111,7 +111,10 @@ async def show_setup(ask: RequestContext) -> Response:
 
 
 async def do_setup(ask: RequestContext) -> Response:
-    """``POST /setup``: makes the first account and signs it in; else the form, and why not."""
+    """Handle ``POST /setup``: create the first account and sign in.
+
+    If it is refused, show the form with the reason.
+    """
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     token, password = form.one("token"), form.one("password")
@@ -158,14 +161,17 @@ def _used_link() -> Response:
 
 
 async def show_invite(ask: RequestContext) -> Response:
-    """``GET /invite``: the form for a password; 410 for a link that is used."""
+    """Handle ``GET /invite``: show the form for a password, or 410 for a used link."""
     token = ask.query("token")
     user = await accounts.is_invited(ask.server, token)
     return _used_link() if user is None else _invite_page(token, user.email)
 
 
 async def do_invite(ask: RequestContext) -> Response:
-    """``POST /invite``: keeps the password and signs in; else the form, and why not."""
+    """Handle ``POST /invite``: store the password and sign in.
+
+    If it is refused, show the form with the reason.
+    """
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     token, password = form.one("token"), form.one("password")
@@ -203,12 +209,15 @@ def _invite_page(token: str, email: str, problem: Problem | None = None) -> Resp
 
 
 async def show_signin(ask: RequestContext) -> Response:
-    """``GET /signin``: the form; ``next`` is where it leads to."""
+    """Handle ``GET /signin``: show the form. ``next`` is the address after the sign-in."""
     return _signin_page(ask, ask.query("next"))
 
 
 async def do_signin(ask: RequestContext) -> Response:
-    """``POST /signin``: a session, and on to ``next`` of this site; else the form, and why not."""
+    """Handle ``POST /signin``: create a session and redirect to ``next`` of this site.
+
+    If it is refused, show the form with the reason.
+    """
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     email, tenant, way = form.one("email"), form.one("tenant"), form.one("next")
@@ -238,7 +247,7 @@ def _signin_page(
 
 
 def _other_way(ask: RequestContext) -> Child:
-    """To the OpenID provider, where there is one."""
+    """Return the link to the OpenID provider, if there is one."""
     if ask.server.oidc is None:
         return None
     return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(ask)}"), ".")
@@ -251,7 +260,7 @@ def issuer_of(ask: RequestContext) -> str:
 
 
 async def show_start(ask: RequestContext) -> Response:
-    """``GET /``: redirect to the history, or to sign-in, or explain the missing permission."""
+    """Handle ``GET /``: redirect to the history, or to sign-in, or explain the missing permission."""
     try:
         principal = await authenticate(ask.server, ask.request)
     except Problem:
@@ -267,7 +276,10 @@ async def show_start(ask: RequestContext) -> Response:
 
 
 async def do_signout(ask: RequestContext) -> Response:
-    """``POST /signout``: ends the session and leads to ``/signin``. Raises without its token."""
+    """Handle ``POST /signout``: end the session and redirect to ``/signin``.
+
+    Raises without its token.
+    """
     check_site(ask.request)
     form = await read_form(ask, _MOST)
     principal = await authenticate(ask.server, ask.request)

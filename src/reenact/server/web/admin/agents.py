@@ -21,7 +21,7 @@ __all__ = ["show_agents"]
 
 
 async def show_agents(ask: RequestContext) -> Response:
-    """``GET /agents``: the agents that one may see, the newest first."""
+    """Handle ``GET /agents``: list the app agents that the user is allowed to see, newest first."""
     found = await read_agents(ask)
     heads = (
         "Agent",

@@ -41,7 +41,7 @@ _NAMES: Final = (
 
 
 async def show_audit(ask: RequestContext) -> Response:
-    """``GET /audit``: the records that the filters find, and how the log is."""
+    """Handle ``GET /audit``: show the records that match the filters, and the state of the log."""
     query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
     found = await list_records(FormRequest(ask, query={**query, **since_until(ask)}))
     records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
@@ -171,7 +171,7 @@ def _who(actor: dict[str, Any], names: dict[str, str]) -> Html:
 
 
 def _where(record: dict[str, Any]) -> Html:
-    """The environment, and the app where one is named."""
+    """Return the environment, and the app if there is one."""
     target = record.get("target") or {}
     app = str(target.get("app", ""))
     return fragment(
@@ -201,7 +201,10 @@ def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
 
 
 async def show_record(ask: RequestContext) -> Response:
-    """``GET /audit/{seq}``: a record, with its proof. Raises ``damaged`` when that is not good."""
+    """Handle ``GET /audit/{seq}``: show a record with its proof.
+
+    Raises ``damaged`` if the proof is invalid.
+    """
     answer = await show_proof(ask)
     key = ask.server.auditor.key(ask.tenant)
     seq = ask.path("seq")

@@ -25,7 +25,7 @@ app.add_middleware(agent.asgi)  # Flask: app.wsgi_app = agent.wsgi(app.wsgi_app)
 
 
 def connect_instructions(ask: RequestContext) -> Html:
-    """From nothing to the first exchange."""
+    """Return the instructions from an empty project to the first exchange."""
     return tag(
         "section",
         tag("h2", "Connect an app"),

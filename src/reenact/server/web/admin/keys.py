@@ -35,7 +35,7 @@ _ONCE: Final = "It is shown now and never again."
 
 
 async def show_keys(ask: RequestContext) -> Response:
-    """``GET /keys``: the active keys, newest first, and a form for a new key."""
+    """Handle ``GET /keys``: show the active keys, newest first, and a form for a new key."""
     return await _keys(ask)
 
 
@@ -105,7 +105,10 @@ def _for_program(ask: RequestContext) -> Html:
 
 
 async def do_add_key(ask: RequestContext) -> Response:
-    """``POST /keys``: the keys, and once the new one itself; else the keys, and why not."""
+    """Handle ``POST /keys``: show the keys, and the new key once.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     asked: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
     if asked["kind"] == "agent":
@@ -133,6 +136,6 @@ async def _use_of(ask: RequestContext, made: KeyMade) -> Html:
 
 
 async def do_revoke_key(ask: RequestContext) -> Response:
-    """``POST /keys/{id}/revoke``: revokes it at once and leads back to ``/keys``."""
+    """Handle ``POST /keys/{id}/revoke``: revoke the key immediately and redirect to ``/keys``."""
     await api.revoke_key(ask)
     return RedirectResponse("/keys", 303)

@@ -42,7 +42,7 @@ ROLE_WORDS: Final[tuple[str, ...]] = (*ROLES, *(one for one in PERMISSIONS if is
 
 
 async def show_people(ask: RequestContext) -> Response:
-    """``GET /people``: who is there and what they may, the newest first."""
+    """Handle ``GET /people``: show the users and their grants, newest first."""
     return await _people(ask)
 
 
@@ -86,7 +86,7 @@ async def _people(ask: RequestContext, *told: Child, problem: Problem | None = N
 
 
 def grants_of(grants: list[GrantShown]) -> Html:
-    """Grants as a list of words, with their limits."""
+    """Return grants as a list of words, with their limits."""
     return tag("ul", *(tag("li", _words(one)) for one in grants), class_="plain")
 
 
@@ -141,7 +141,10 @@ def _invited(answer: Response) -> Html:
 
 
 async def do_add_user(ask: RequestContext) -> Response:
-    """``POST /people``: the people, and once the link for the new one; else why not."""
+    """Handle ``POST /people``: show the users, and the link for the new one once.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     try:
         answer = await people.add_user(FormRequest(ask, {"email": sent.one("email")}))
@@ -151,7 +154,10 @@ async def do_add_user(ask: RequestContext) -> Response:
 
 
 async def do_invite_again(ask: RequestContext) -> Response:
-    """``POST /people/{id}/invite``: the people, and once another link; else why not."""
+    """Handle ``POST /people/{id}/invite``: show the users, and a new link once.
+
+    If it is refused, show the reason.
+    """
     try:
         answer = await people.invite_again(ask)
     except Problem as problem:
@@ -160,7 +166,10 @@ async def do_invite_again(ask: RequestContext) -> Response:
 
 
 async def do_grant(ask: RequestContext) -> Response:
-    """``POST /people/{id}/grants``: leads back to ``/people``; else the people, and why not."""
+    """Handle ``POST /people/{id}/grants``: redirect to ``/people``.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     asked: dict[str, Any] = {
         name: sent.one(name).strip() for name in ("role", "environment", "app")
@@ -173,7 +182,10 @@ async def do_grant(ask: RequestContext) -> Response:
 
 
 async def do_revoke(ask: RequestContext) -> Response:
-    """``POST …/grants/{grant}/revoke``: leads back to ``/people``; else the people, and why not."""
+    """Handle ``POST …/grants/{grant}/revoke``: redirect to ``/people``.
+
+    If it is refused, show the reason.
+    """
     try:
         await people.remove_grant(ask)
     except Problem as problem:
@@ -182,7 +194,10 @@ async def do_revoke(ask: RequestContext) -> Response:
 
 
 async def do_remove_user(ask: RequestContext) -> Response:
-    """``POST /people/{id}/remove``: leads back to ``/people``; else the people, and why not."""
+    """Handle ``POST /people/{id}/remove``: redirect to ``/people``.
+
+    If it is refused, show the reason.
+    """
     try:
         await people.remove_user(ask)
     except Problem as problem:
@@ -191,7 +206,10 @@ async def do_remove_user(ask: RequestContext) -> Response:
 
 
 async def _refused(ask: RequestContext, problem: Problem) -> Response:
-    """The page again, with what was wrong. Denials are for the app, which records them."""
+    """Return the page with the problem.
+
+    Denials are raised, because the application records them.
+    """
     if problem.status in (403, 404):
         raise problem
     return await _people(ask, problem=problem)

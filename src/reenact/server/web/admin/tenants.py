@@ -44,7 +44,7 @@ _TIERS: Final[tuple[str, ...]] = get_args(Tier)
 
 
 async def show_environments(ask: RequestContext) -> Response:
-    """``GET /environments``: all of the tenant, with their kinds."""
+    """Handle ``GET /environments``: show all environments of the tenant, with their kinds."""
     return await _environments(ask)
 
 
@@ -104,7 +104,10 @@ def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tup
 
 
 async def do_set_environment(ask: RequestContext) -> Response:
-    """``POST /environments``: leads back to them; else the environments, and why not."""
+    """Handle ``POST /environments``: redirect to the environments.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     filled = FormRequest(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
     try:
@@ -117,7 +120,7 @@ async def do_set_environment(ask: RequestContext) -> Response:
 
 
 async def show_tenants(ask: RequestContext) -> Response:
-    """``GET /tenants``: all there are, and a form for another."""
+    """Handle ``GET /tenants``: show all tenants, and a form for a new one."""
     return await _tenants(ask)
 
 
@@ -163,7 +166,10 @@ def _change(ask: RequestContext, one: TenantFacts) -> Html:
 
 
 async def do_add_tenant(ask: RequestContext) -> Response:
-    """``POST /tenants``: the tenants, and once the link for its administrator; else why not."""
+    """Handle ``POST /tenants``: show the tenants, and the link for the new administrator once.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
     try:
@@ -183,7 +189,8 @@ async def do_add_tenant(ask: RequestContext) -> Response:
 
 
 async def do_change_tenant(ask: RequestContext) -> Response:
-    """``POST /tenants/{id}``: changes tier and infrastructure and leads back to ``/tenants``."""
+    """Handle ``POST /tenants/{id}``: change the tier and infrastructure, and redirect to
+    ``/tenants``."""
     sent = await read_form(ask)
     change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}
     await tenants.change_tenant(FormRequest(ask, change))

@@ -69,7 +69,7 @@ def path_changes(
 
 
 def _gap(one: PathChange) -> Html:
-    """Texts that are alike word by word; all else as what was, and what is."""
+    """Show a change: word by word for similar texts, otherwise the old and the new value."""
     before, after = one.before, one.after
     if isinstance(before, str) and isinstance(after, str) and len(before) + len(after) < _WORDS:
         pieces = word_diff(before, after)
@@ -82,7 +82,7 @@ def _gap(one: PathChange) -> Html:
 
 
 def _alike(pieces: Sequence[WordChange], before: str, after: str) -> bool:
-    """At least half of the longer one is in both."""
+    """Return whether both texts share at least half of the longer one."""
     same = sum(len(text) for kind, text in pieces if kind == "same")
     return 2 * same >= max(len(before), len(after))
 
@@ -100,7 +100,7 @@ def _side(name: str, mark: str, item: Any, said: Callable[[Any], Html]) -> Html 
 
 
 def _error(item: Any) -> Html:
-    """An exception with its message as it was written, lines and all."""
+    """Show an exception with its original message, including line breaks."""
     if not isinstance(item, dict) or {*item} != _ERROR:
         return value(item)
     return fragment(tag("b", str(item["type"])), " ", str(item["message"]))

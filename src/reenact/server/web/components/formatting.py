@@ -58,7 +58,7 @@ def badge(word: str, *, tone: str = "", title: str = "") -> Html:
 
 
 def http_status(status: int) -> Html | None:
-    """An HTTP status in its colour; None for 0."""
+    """Return an HTTP status in its colour, or None for 0."""
     if not status:
         return None
     if status < _REFUSED:
@@ -78,27 +78,30 @@ def _tone_of(http: int) -> str:
 
 
 def ending_class(status: str, http: int) -> str:
-    """The CSS class of an exchange in a drawing, by how it ended."""
+    """Return the CSS class of an exchange in a diagram, by its outcome."""
     if status == "failed" or http >= _FAILED:
         return "failed"
     return "refused" if http >= _REFUSED else "went"
 
 
 def verdict_tone(verdict: str, ending: str) -> str:
-    """The colour of a verdict. A replay that failed is not a success, however much it is like its
-    source."""
+    """Return the colour of a verdict.
+
+    A failed replay is never shown as a success, even if it is identical to its source.
+    """
     tone = _TONES.get(verdict, "plain")
     return "plain" if ending == "failed" and tone == "good" else tone
 
 
 def replay_state(state: str, verdict: str, ending: str) -> Html:
-    """The state of a replay. A completed one has the colour of what came of it."""
+    """Return the state of a replay. A completed one has the colour of its verdict."""
     completed = state == "completed" and bool(verdict)
     return badge(state, tone=verdict_tone(verdict, ending) if completed else "")
 
 
 def judged(verdict: str, cause: str, ending: str = "", http: int = 0) -> Html:
-    """The verdict on a replay, how its exchange ended unless well, and the first difference."""
+    """Return the verdict on a replay, the status of its exchange unless it succeeded, and the first
+    difference."""
     ended: Html | None = None
     if http >= _REFUSED:
         ended = http_status(http)
@@ -112,31 +115,33 @@ def judged(verdict: str, cause: str, ending: str = "", http: int = 0) -> Html:
 
 
 def environment(name: str, kind: str) -> Html:
-    """An environment in its colour. ``kind`` is ``production``, ``non-production``, or empty where
-    it is not known."""
+    """Return an environment in its colour.
+
+    ``kind`` is ``production``, ``non-production``, or empty if it is unknown.
+    """
     tone = {"production": "production", "non-production": "safe"}.get(kind, "plain")
     return tag("span", name, class_=f"badge {tone}", title=kind or None)
 
 
 def revision(name: str) -> Html:
-    """Of a route: enough of it to tell it from others."""
+    """Return the start of a route revision, which is enough to distinguish it from others."""
     return tag("code", name.removeprefix("sha256:")[:12], title=name)
 
 
 def whole(name: str) -> Html:
-    """A short name in a table, which is not broken as long as there is room for it."""
+    """Return a short name that a table does not wrap unless it has to."""
     return tag("span", name, class_="whole")
 
 
 def clock(at: int) -> str:
-    """Milliseconds since the epoch as text; empty for 0."""
+    """Return milliseconds since the epoch as text, or an empty string for 0."""
     if not 0 < at < _LATEST:
         return ""
     return datetime.fromtimestamp(at // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def stamp(at: int, *, none: str = "–") -> Html:
-    """A time, in UTC."""
+    """Return a time in UTC."""
     text = clock(at)
     if not text:
         return tag("span", none, class_="dim")
@@ -145,7 +150,7 @@ def stamp(at: int, *, none: str = "–") -> Html:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Milliseconds for people; a dash for None."""
+    """Return milliseconds in a readable form, or a dash for None."""
     if milliseconds is None:
         return "–"
     if milliseconds < 10:
@@ -158,7 +163,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def size(number: int) -> str:
-    """A number of bytes for people, in units of 1024."""
+    """Return a number of bytes in a readable form, in units of 1024."""
     for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if number >= factor:
             return f"{number / factor:.1f} {unit}"
@@ -166,5 +171,5 @@ def size(number: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``3 calls``, ``1 call``."""
+    """Return a number with its noun, such as ``3 calls`` or ``1 call``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -55,12 +55,12 @@ class Form:
         self._fields = fields
 
     def one(self, name: str, default: str = "") -> str:
-        """The last one of this name."""
+        """Return the last value of this field."""
         return next((value for key, value in reversed(self._fields) if key == name), default)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """All of them."""
+        """All fields as pairs."""
         return tuple(self._fields)
 
     def many(self, name: str) -> list[str]:
@@ -90,8 +90,11 @@ async def read_form(ask: RequestContext, most: int | None = None) -> Form:
 
 
 async def check_form(ask: RequestContext) -> None:
-    """Raises :class:`Problem` unless what a browser sends with its cookie is a form of ours: from
-    this site, and with the token of the session."""
+    """Check that a request with a session cookie is a form of this site with the token of the
+    session.
+
+    Raises :class:`Problem` otherwise.
+    """
     check_site(ask.request)
     form = await read_form(ask, 4 * ask.server.limits.payload)
     if ask.principal.auth == "session":
@@ -236,13 +239,13 @@ def input_field(
 
 
 def select_field(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:
-    """A choice of ``words`` with its label; ``now`` is the one that is chosen."""
+    """Return a choice of ``words`` with its label. ``now`` is the selected word."""
     shown = (tag("option", word, value=word, selected=word == now) for word in words)
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 
 def secret_once(what: str, text: str, *more: Child) -> Html:
-    """Something that is shown now and never again."""
+    """Return a box with a secret that is shown only once."""
     return tag(
         "div",
         tag("p", tag("strong", what)),
@@ -257,12 +260,12 @@ _KEY: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def is_key(text: str) -> bool:
-    """Is it one of :func:`new_key`?"""
+    """Return whether ``text`` has the form of :func:`new_key`."""
     return _KEY.fullmatch(text) is not None
 
 
 def new_key(ask: RequestContext) -> str:
-    """The key of a form, as the ``Idempotency-Key`` has it."""
+    """Return a new key of a form, which is used as its ``Idempotency-Key``."""
     return ask.server.secret(16).hex()
 
 
@@ -274,7 +277,10 @@ async def replay_of(ask: RequestContext, key: str) -> str:
 
 
 def already_sent_notice(exchange_id: str, words: str, replay_id: str = "") -> Html:
-    """That it was sent already, and the ways on. ``replay_id`` is left out where it is shown."""
+    """Return a notice that the form was already sent, with links to continue.
+
+    ``replay_id`` is empty if the replay is shown already.
+    """
     there = link(url("/replays/{}", replay_id), "Look at the replay", class_="button")
     new = link(url("/exchanges/{}/replay", exchange_id), "Make a new replay", class_="button")
     return tag(

@@ -47,7 +47,7 @@ def visible(text: str) -> str:
 
 
 def fragment(*children: Child) -> Html:
-    """Children one after another. None is nothing."""
+    """Join children. None is omitted."""
     return Html("".join(map(_inside, children)))
 
 
@@ -62,13 +62,16 @@ def _inside(child: Child) -> str:
 
 
 def breakable(text: str) -> Html:
-    """A long name that is broken at its joints where it does not fit."""
+    """Return a long name that can wrap at its separators."""
     return Html("<wbr>".join(map(fragment, _JOINTS.split(text))))
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element. ``class_`` is ``class``, ``aria_label`` is ``aria-label``. None and False leave an
-    attribute out, True writes it without a value."""
+    """Return an element.
+
+    ``class_`` is ``class``, ``aria_label`` is ``aria-label``. None and False omit an attribute.
+    True writes it without a value.
+    """
     said = "".join(_attribute(one, value) for one, value in attributes.items())
     if name in _VOID:
         return Html(f"<{name}{said}>")
@@ -83,20 +86,21 @@ def _attribute(name: str, value: Attribute) -> str:
 
 
 def textarea(text: str, **attributes: Attribute) -> Html:
-    """A field that holds ``text`` as it is: a parser drops the first line break, and so there is one
-    more."""
+    """Return a textarea with ``text``. A parser drops the first line break, so one is added."""
     said = "".join(_attribute(one, value) for one, value in attributes.items())
     return Html(f"<textarea{said}>\n{escape(text)}</textarea>")
 
 
 def url(path: str, /, *parts: str, **query: str | int | None) -> str:
-    """A place of this server. ``parts`` fill the ``{}`` of ``path``; what is empty in ``query`` is
-    left out."""
+    """Return an address of this server.
+
+    ``parts`` fill the ``{}`` of ``path``. Empty values of ``query`` are omitted.
+    """
     there = path.format(*(quote(part, safe="") for part in parts))
     wanted = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{there}?{urlencode(wanted)}" if wanted else there
 
 
 def link(href: str, *children: Child, **attributes: Attribute) -> Html:
-    """``href`` is made by :func:`url`, and never recorded."""
+    """Return a link. ``href`` must be a result of :func:`url`, never recorded data."""
     return tag("a", *children, href=href, **attributes)

@@ -72,7 +72,7 @@ def send(
     kind: str = "wide",
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """A whole document."""
+    """Return a complete document as a response."""
     html = tag(
         "html",
         tag(
@@ -123,7 +123,7 @@ def _header(ask: RequestContext, here: str) -> Html:
 
 
 def csrf(ask: RequestContext) -> Html:
-    """The token of the session, for a form."""
+    """Return the hidden field with the token of the session."""
     return tag("input", type="hidden", name="csrf", value=ask.principal.csrf)
 
 

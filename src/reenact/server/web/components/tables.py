@@ -125,7 +125,7 @@ def table(
 
 
 def _head(words: str) -> Html:
-    """Over a column of buttons there is none."""
+    """Return a column heading. A column of buttons has none."""
     return tag("th", words, scope="col") if words else tag("td")
 
 
@@ -213,7 +213,7 @@ def pager(
 
 
 def time_filter(ask: RequestContext) -> Html:
-    """Since when, counted back from now."""
+    """Return the filter for a time span before now."""
     return choice(ask, "within", "When", spans(ask))
 
 
@@ -225,7 +225,7 @@ def spans(ask: RequestContext) -> list[tuple[str, str]]:
 
 
 def since_until(ask: RequestContext) -> dict[str, str]:
-    """The times of a filter as lists of the API take them. Raises :class:`Problem`."""
+    """Return the times of a filter in the form of the API. Raises :class:`Problem`."""
     found = times_of(ask)
     within = found.pop("within", 0)
     if within:
@@ -234,8 +234,10 @@ def since_until(ask: RequestContext) -> dict[str, str]:
 
 
 def times_of(ask: RequestContext) -> dict[str, int]:
-    """``from``, ``to`` and ``within`` of the address as a search has them; what is not there is left
-    out. Raises :class:`Problem`."""
+    """Return ``from``, ``to`` and ``within`` of the address in the form of a search.
+
+    Missing ones are omitted. Raises :class:`Problem`.
+    """
     found = {"since": _moment(ask, "from"), "until": _moment(ask, "to"), "within": _span(ask)}
     return {name: value for name, value in found.items() if value}
 

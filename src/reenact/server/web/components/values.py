@@ -35,12 +35,12 @@ _MANY: Final = 40
 
 
 def pretty(item: Any) -> str:
-    """JSON for people."""
+    """Return indented JSON."""
     return json.dumps(item, ensure_ascii=False, indent=2, default=str)
 
 
 def value(item: Any) -> Html:
-    """One value: in the line where it is short, in a block where it is not."""
+    """Show a value: inline if it is short, otherwise as a block."""
     short = json.dumps(item, ensure_ascii=False, default=str)
     if len(short) <= _LONG:
         return tag("code", short, class_="value")
@@ -48,7 +48,7 @@ def value(item: Any) -> Html:
 
 
 def block(text: str) -> Html:
-    """A text as it is, as much of it as a page can hold."""
+    """Show a text unchanged, up to the maximum size of a page."""
     if len(text) <= LONGEST:
         return tag("pre", text, tabindex=0)
     said = f"The first {LONGEST:,} of {count(len(text), 'character')}."
@@ -66,7 +66,7 @@ def folded(summary: Child, *inside: Child, open_: bool = False, class_: str = "f
 
 
 def facts(rows: Iterable[tuple[str, Child]]) -> Html:
-    """Names and what there is to say; rows with nothing to say are left out."""
+    """Show names and values. Rows with an empty value are omitted."""
     shown = [(name, said) for name, said in rows if said not in (None, "")]
     return tag(
         "dl",
@@ -76,14 +76,14 @@ def facts(rows: Iterable[tuple[str, Child]]) -> Html:
 
 
 def error_text(error: ErrorFacts | None) -> Html | None:
-    """An exception."""
+    """Show an exception."""
     if error is None:
         return None
     return tag("p", tag("strong", error.type), " ", error.message, class_="wrong")
 
 
 def payload(found: Payload, redacted: Sequence[str] = ()) -> Html:
-    """Headers, body and properties."""
+    """Show headers, body and properties."""
     removed = f"removed before it was stored: {', '.join(redacted[:20])}" if redacted else ""
     return fragment(
         _section("Headers", pairs([(name, item) for name, item in found.headers])),
@@ -102,7 +102,7 @@ def _plain(item: Any) -> str:
 
 
 def pairs(found: list[tuple[str, str]]) -> Html | None:
-    """Names and values; None for none. Many of them are folded."""
+    """Show names and values, or return None if there are none. A long table is collapsed."""
     if not found:
         return None
     rows = (tag("tr", tag("th", name, scope="row"), tag("td", item)) for name, item in found)
@@ -125,7 +125,10 @@ def _body(body: Body) -> Html:
 
 
 def _spread(text: str) -> str:
-    """A JSON text in lines; as it is where it has lines, or is none."""
+    """Return a JSON text with line breaks.
+
+    A text that has line breaks, or is not JSON, is unchanged.
+    """
     if "\n" in text:
         return text
     try:
@@ -135,7 +138,7 @@ def _spread(text: str) -> str:
 
 
 def bytes_preview(encoded: str) -> Html:
-    """Bytes, in base64: how many, and the first of them."""
+    """Show the number of bytes and the first of them. ``encoded`` is base64."""
     try:
         found = b64decode(encoded)
     except (Base64Error, ValueError):

@@ -81,7 +81,7 @@ _PARTS: Final = ("method", "url", "status", "headers", "body", "type")
 
 
 def http_message(item: Any) -> Html:
-    """A request or an answer."""
+    """Show a request or a response."""
     if not isinstance(item, dict) or not _first_line(item):
         return value(item)
     headers = _headers(item.get("headers"))
@@ -103,7 +103,7 @@ def _first_line(item: dict[str, Any]) -> str:
 
 
 def _headers(found: Any) -> list[tuple[str, str]] | None:
-    """None where they are of another shape."""
+    """Return the headers as pairs, or None if they have a different structure."""
     items = [*found.items()] if isinstance(found, dict) else found or []
     if not isinstance(items, list) or not all(map(_is_pair, items)):
         return None

@@ -94,7 +94,7 @@ def _fails_again(found: Comparison) -> bool:
 
 
 def _refusals(found: Comparison) -> Html | None:
-    """Often the cause of all else."""
+    """Show the number of refused calls, which are often the cause of other differences."""
     refused = sum(one.answer == "refused" for one in found.calls)
     if not refused:
         return None

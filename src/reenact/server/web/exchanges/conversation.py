@@ -118,14 +118,14 @@ def _parts(said: Said) -> Iterator[Child]:
 
 
 def _given(result: Any) -> Html:
-    """A text as it is: it is often JSON, which would be escaped once more."""
+    """Show a text unchanged, because it is often JSON and would be escaped twice."""
     if not isinstance(result, str):
         return value(result)
     return tag("code", result, class_="value") if len(result) <= _SHORT else block(result)
 
 
 def _plainly(item: Any) -> Child:
-    """Words and counted things without the marks of JSON."""
+    """Return words and counts without the syntax of JSON."""
     if isinstance(item, str):
         return item
     if isinstance(item, dict) and all(type(number) is int for number in item.values()):

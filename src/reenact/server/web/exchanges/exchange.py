@@ -44,7 +44,8 @@ _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 
 
 async def show_exchange(ask: RequestContext) -> Response:
-    """``GET /exchanges/{id}``: one that the asker may read, with its timeline and replays."""
+    """Handle ``GET /exchanges/{id}``: show an exchange that the user can read, with its timeline
+    and replays."""
     found = await read_exchange(ask, ask.path("id"))
     told = await read_call_details(ask.server, ask.tenant, found)
     kind = (await environment_kinds(ask)).get(found.environment, "production")
@@ -78,7 +79,7 @@ async def show_exchange(ask: RequestContext) -> Response:
 
 
 def _not_replayable(why: str) -> Html:
-    """With a way to the exchange that it is a part of."""
+    """Show why an exchange cannot be replayed, with a link to the exchange that it is part of."""
     parts = _EXCHANGE.split(why)
     said = (link(url("/exchanges/{}", one), one) if at % 2 else one for at, one in enumerate(parts))
     return tag("p", badge("not replayable", tone="warn"), " ", *said)

@@ -46,7 +46,8 @@ _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to
 
 
 async def show_history(ask: RequestContext) -> Response:
-    """``GET /exchanges``: what the filters in the address find, the newest first."""
+    """Handle ``GET /exchanges``: show the exchanges that match the filters in the address, newest
+    first."""
     times = since_until(ask)
     filters_ = exchange_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
     found = await search_exchanges(ask, filters_, page_of(ask))
@@ -77,7 +78,7 @@ def _nothing() -> Html:
 
 
 def _hidden(ask: RequestContext) -> Html | None:
-    """The way to the replays that match, where these are hidden."""
+    """Return a link to the matching replays if they are hidden."""
     if ask.query("replay") not in ("", "false"):
         return None
     query = {**dict(ask.request.query_params), "replay": "any", "cursor": ""}
@@ -86,7 +87,7 @@ def _hidden(ask: RequestContext) -> Html | None:
 
 
 def _comparing(other: str) -> Html:
-    """That one is looked for to be compared with ``other``."""
+    """Return a notice that the user is choosing an exchange to compare with ``other``."""
     it = link(url("/exchanges/{}", other), tag("code", other))
     words = ("Choose what to compare ", it, " with.")
     return tag("p", *words, class_="choosing")
@@ -146,7 +147,7 @@ def _options(*words: str) -> list[tuple[str, str]]:
 
 
 def _row(one: ExchangeBrief, kind: str, other: str) -> tuple[Child, ...]:
-    """With the way to the comparison with ``other``, where there is one."""
+    """Return the row of an exchange, with a link to the comparison with ``other`` if it is set."""
     return (
         stamp(one.started_at),
         link(url("/exchanges/{}", one.exchange_id), one.route_id, class_="route"),
@@ -174,13 +175,14 @@ def _notes(one: ExchangeBrief, other: str) -> Html:
 
 
 def _correlated(name: str) -> Html:
-    """The way to what has the same correlation id."""
+    """Return a link to all exchanges with the same correlation id."""
     there = url("/exchanges", correlationId=name)
     return link(there, name, class_="dim", title="all with this correlation id")
 
 
 async def show_replays(ask: RequestContext) -> Response:
-    """``GET /replays``: what the filters in the address find, the newest first."""
+    """Handle ``GET /replays``: show the replays that match the filters in the address, newest
+    first."""
     times = since_until(ask)
     filters_ = replay_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
     found = await search_replays(ask, filters_, page_of(ask))

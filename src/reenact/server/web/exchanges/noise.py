@@ -75,7 +75,7 @@ _WORDS: Final = (
 
 
 def rules_at(app: str, route: str) -> str:
-    """The page of a route's rules."""
+    """Return the address of a route's rules."""
     return url("/noise", app=app, route=route)
 
 
@@ -85,7 +85,7 @@ def may_change(ask: RequestContext, app: str) -> bool:
 
 
 async def show_noise(ask: RequestContext) -> Response:
-    """``GET /noise``: all routes with rules, or the rules of one ``app`` and ``route``."""
+    """Handle ``GET /noise``: show all routes with rules, or the rules of one ``app`` and ``route``."""
     app, route = ask.query("app"), ask.query("route")
     return await _rules(ask, app, route) if app and route else await _routes(ask)
 
@@ -153,7 +153,7 @@ def _row(
 
 
 def said(one: dict[str, Any]) -> Html:
-    """A rule in words."""
+    """Describe a rule in words."""
     more = [one["pattern"]] if one.get("pattern") else []
     more += [f"{name} {one[name]:g}" for name in ("absolute", "relative") if one.get(name)]
     return fragment(one.get("kind", "ignore"), " ", tag("code", ", ".join(more)) if more else None)
@@ -217,13 +217,16 @@ def _add(ask: RequestContext, app: str, route: str) -> Html:
 
 
 async def do_add_rule(ask: RequestContext) -> Response:
-    """``POST /noise``: adds a rule, and leads to ``back`` or the rules; else the rules, and why not."""
+    """Handle ``POST /noise``: add a rule and redirect to ``back`` or the rules.
+
+    If it is refused, show the reason.
+    """
     sent = await read_form(ask)
     return await _changed(ask, sent, lambda old: merged(old, (_rule(sent),)))
 
 
 async def do_remove_rule(ask: RequestContext) -> Response:
-    """``POST /noise/remove``: delete a rule, if it still exists, and redirect to the rules."""
+    """Handle ``POST /noise/remove``: delete a rule, if it still exists, and redirect to the rules."""
     sent = await read_form(ask)
     try:
         gone = msgspec.json.decode(sent.one("rule"), type=NoiseRule)
@@ -233,7 +236,7 @@ async def do_remove_rule(ask: RequestContext) -> Response:
 
 
 async def do_learn_rules(ask: RequestContext) -> Response:
-    """``POST /noise/learn``: what the API learns from two replays."""
+    """Handle ``POST /noise/learn``: learn rules from two replays."""
     sent = await read_form(ask)
     try:
         wanted = await FormRequest(ask, {"replays": sent.one("replays").split()}).json(Learning)
@@ -283,7 +286,8 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 async def pairs_of(ask: RequestContext, app: str, route: str) -> list[Pair]:
-    """Completed replays without an edit: the two newest of each exchange, among the newest."""
+    """Return pairs of completed replays without an edit: the two newest of each exchange, among the
+    newest."""
     wanted = ReplayFilters(state="completed")
     async with ask.server.database.reading(ask.tenant) as scope:
         rows = await list_replays(scope, wanted, places_of(ask, "exchange:read"), Page(_LOOKED_AT))
@@ -302,7 +306,7 @@ _NOTE = "hidden by hand"
 
 
 def noise_link(app: str, route: str) -> Html:
-    """To the rules of a route."""
+    """Return a link to the rules of a route."""
     return tag("p", link(rules_at(app, route), "Noise rules of this route"), class_="ways")
 
 
@@ -320,8 +324,8 @@ def hide_links(ask: RequestContext, app: str, one: str, other: str, replay: str 
 
 
 async def show_hiding(ask: RequestContext) -> Response:
-    """``GET /noise/hide``: the rules that would hide the difference at ``path`` between ``a`` and
-    ``b``, each with what it would do."""
+    """Handle ``GET /noise/hide``: show the rules that would hide the difference at ``path`` between
+    ``a`` and ``b``, with the effect of each."""
     one, other = [await get_exchange(ask, ask.query(name)) for name in ("a", "b")]
     before, after = exchange_of(one), exchange_of(other)
     async with ask.server.intake.readers.turn(ask.tenant):
@@ -354,7 +358,7 @@ async def show_hiding(ask: RequestContext) -> Response:
 
 
 def _back(ask: RequestContext) -> Html:
-    """To where the difference was seen."""
+    """Return a link to the page that showed the difference."""
     pair = url("/exchanges/{}/compare/{}", ask.query("a"), ask.query("b"))
     replay = ask.query("replay")
     return link(url("/replays/{}", replay) if replay else pair, "Comparison")

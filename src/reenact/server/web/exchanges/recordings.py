@@ -36,7 +36,7 @@ _SIZE: Final = 8 << 20
 
 
 async def show_recordings(ask: RequestContext) -> Response:
-    """``GET /recordings``: the captures that the filters find, the newest first."""
+    """Handle ``GET /recordings``: show the captures that match the filters, newest first."""
     names = ("text", "cursor", "limit")
     query = {name: ask.query(name) for name in names if ask.query(name)}
     found = await read_captures(FormRequest(ask, query={**query, **since_until(ask)}))
@@ -77,14 +77,15 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
 
 
 async def view_capture(ask: RequestContext) -> Response:
-    """``GET /recordings/{id}/view``: the run of a capture, on a page of its own."""
+    """Handle ``GET /recordings/{id}/view``: show the run of a capture on a separate page."""
     row = await find(ask, ask.path("id"))
     here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
     return await _view(ask, row.digest, row.name or row.capture_id, back, here)
 
 
 async def view_exchange(ask: RequestContext) -> Response:
-    """``GET /exchanges/{id}/view``: its recording on a page of its own; 404 where it has none."""
+    """Handle ``GET /exchanges/{id}/view``: show its recording on a separate page, or 404 if it has
+    none."""
     exchange = exchange_of(await get_exchange(ask, ask.path("id")))
     if exchange.recording is None:
         raise Problem("not_found", "this exchange has no recording")
@@ -96,7 +97,10 @@ async def view_exchange(ask: RequestContext) -> Response:
 async def _view(
     ask: RequestContext, digest: str, name: str, back: tuple[str, str], here: str
 ) -> Response:
-    """A page of its own, with its own policy: everything is inside, and nothing is loaded."""
+    """Return a separate page with its own content security policy.
+
+    Everything is embedded, and nothing is loaded.
+    """
     first = ask.number("from", 1, least=1)
     html = await _run_view(ask.server, ask.tenant, digest, name, back=back, here=here, first=first)
     headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}

@@ -39,7 +39,7 @@ __all__ = [
 
 
 async def show_related(ask: RequestContext) -> Response:
-    """``GET /exchanges/{id}/related``: what belongs to it, as far as one may read it."""
+    """Handle ``GET /exchanges/{id}/related``: show related exchanges that the user can read."""
     here = ask.path("id")
     found, lineage = await read_correlation(ask, here), await read_lineage(ask, here)
     kinds = await environment_kinds(ask)
@@ -140,7 +140,7 @@ Placed = dict[str, tuple[int, int]]
 
 
 def rows_of(found: Graph) -> list[tuple[int, Node]]:
-    """Every node once, below what it followed from, with its depth."""
+    """Return every node once, below the node that it followed from, with its depth."""
     nodes = {node.exchange_id: node for node in found.nodes}
     below: defaultdict[str, list[str]] = defaultdict(list)
     led: set[str] = set()
@@ -303,8 +303,10 @@ def waterfall(found: Graph, rows: Sequence[Node], tops: Sequence[int], high: int
 
 
 def _begun(found: Graph) -> dict[str, Node]:
-    """By id: the one without a caller that it goes back to. Callers that go round in a circle begin
-    with themselves."""
+    """Return the root of each exchange by id, following its callers.
+
+    Exchanges in a cycle of callers are their own roots.
+    """
     nodes = {node.exchange_id: node for node in found.nodes}
     callers = {
         edge.target: edge.source
@@ -321,7 +323,10 @@ def _begun(found: Graph) -> dict[str, Node]:
 
 
 def _bar(node: Node, top: Node, end: float, y: int, high: int) -> Html:
-    """Clocks of two machines differ, so a bar outside the time range begins at its edge."""
+    """Return a bar.
+
+    Clocks of two machines differ, so a bar outside the time range starts at its edge.
+    """
     period = TimeRange(top.started_at, end)
     extent = period.extent(node.started_at, node.started_at + node.duration)
     tone = ending_class(node.status, node.http_status)

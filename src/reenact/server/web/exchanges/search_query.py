@@ -44,7 +44,10 @@ _SAID: Final = {
 
 
 def search_in(ask: RequestContext) -> dict[str, Any]:
-    """The search in the address of a page, as the API takes it. Raises :class:`Problem`."""
+    """Return the search in the address of a page in the form of the API.
+
+    Raises :class:`Problem`.
+    """
     found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
     flags = {"replay": with_replays(ask), "replayable": yes_or_no(ask, "replayable")}
     found |= {name: value for name, value in flags.items() if value is not None}
@@ -52,7 +55,7 @@ def search_in(ask: RequestContext) -> dict[str, Any]:
 
 
 def as_search(found: dict[str, Any]) -> Search:
-    """``found`` as the API reads it. Raises :class:`Problem`."""
+    """Convert ``found`` to a search of the API. Raises :class:`Problem`."""
     try:
         return msgspec.convert(found, Search)
     except msgspec.ValidationError as error:
@@ -60,7 +63,7 @@ def as_search(found: dict[str, Any]) -> Search:
 
 
 def to_text(search: dict[str, Any]) -> str:
-    """A search for a hidden field."""
+    """Return a search as text for a hidden field."""
     return msgspec.json.encode(search).decode()
 
 
@@ -75,7 +78,7 @@ def from_text(text: str) -> dict[str, Any]:
 
 
 def kept_query(ask: RequestContext) -> dict[str, str]:
-    """The filters in the address, for another address."""
+    """Return the filters in the address, for use in a different address."""
     names = (*_WORDS, *_FLAGS, "from", "to", "within")
     return {name: ask.query(name) for name in names if ask.query(name)}
 
@@ -91,7 +94,7 @@ def history_address(search: Search) -> str:
 
 
 def _flag(value: bool | str) -> str:
-    """A flag as an address has it."""
+    """Return a flag in the form of an address."""
     return value if isinstance(value, str) else "true" if value else "false"
 
 

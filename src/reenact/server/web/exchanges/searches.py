@@ -37,7 +37,7 @@ __all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_searc
 
 
 async def show_searches(ask: RequestContext) -> Response:
-    """``GET /searches``: by name."""
+    """Handle ``GET /searches``: list the saved searches by name."""
     return await _list(ask)
 
 
@@ -105,7 +105,7 @@ def _changes(ask: RequestContext, one: SavedSearch) -> Html:
 
 
 async def edit_search(ask: RequestContext) -> Response:
-    """``GET /searches/new``: the form to save the search that the address holds."""
+    """Handle ``GET /searches/new``: show the form to save the search in the address."""
     return _form(ask, search_in(ask))
 
 
@@ -138,7 +138,10 @@ def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None =
 
 
 async def do_save_search(ask: RequestContext) -> Response:
-    """``POST /searches``: saves it and leads to the list; else the form, and why not."""
+    """Handle ``POST /searches``: save the search and redirect to the list.
+
+    If it is refused, show the form with the reason.
+    """
     sent = await read_form(ask)
     search, within = from_text(sent.one("search")), sent.one("within")
     if within.isascii() and within.isdigit():
@@ -153,7 +156,7 @@ async def do_save_search(ask: RequestContext) -> Response:
 
 
 async def do_rename_search(ask: RequestContext) -> Response:
-    """``POST /searches/{name}/rename``: and back to the list."""
+    """Handle ``POST /searches/{name}/rename``: rename the search and redirect to the list."""
     name = (await read_form(ask)).one("name")
     try:
         await searches.rename(ask, name)
@@ -165,7 +168,7 @@ async def do_rename_search(ask: RequestContext) -> Response:
 
 
 async def do_remove_search(ask: RequestContext) -> Response:
-    """``POST /searches/{name}/remove``: and back to the list."""
+    """Handle ``POST /searches/{name}/remove``: delete the search and redirect to the list."""
     try:
         await searches.remove(ask)
     except Problem as problem:

@@ -86,7 +86,10 @@ def _state(told: CallDetails) -> Html | None:
 
 
 def _length(entry: TimelineRow) -> str:
-    """Calls are timed in whole milliseconds, processors more closely."""
+    """Return the duration of a row.
+
+    Calls are timed in whole milliseconds, processors more precisely.
+    """
     if entry.told is not None and entry.told.served:
         return "recorded"
     if entry.processor is None and entry.length < 1:
@@ -204,7 +207,7 @@ def timeline_rows(exchange: Exchange, calls: Sequence[CallDetails]) -> Iterator[
 
 
 def _position(one: Processor | CallDetails) -> tuple[int, int]:
-    """By calls, where they have no time: a processor stands where the first of its calls would."""
+    """Return the sort key without times: a processor has the position of its first call."""
     if isinstance(one, Processor):
         return one.first_call, one.seq
     return one.call.position, sys.maxsize

@@ -24,8 +24,10 @@ __all__ = [
 
 
 def counted(tally: dict[str, int], tones: Mapping[str, str] | None = None) -> Html:
-    """Words and codes with how often each is; the most frequent first. ``tones`` overrides the
-    colours of some words."""
+    """Show words and codes with their counts, most frequent first.
+
+    ``tones`` overrides the colours of some words.
+    """
     order = sorted(tally.items(), key=lambda one: (-one[1], one[0]))
 
     def said(word: str) -> Html:
@@ -38,8 +40,10 @@ def counted(tally: dict[str, int], tones: Mapping[str, str] | None = None) -> Ht
 
 
 def verdicts(progress: Progress, way: Callable[[str], str] | None = None) -> Html:
-    """Verdicts with how often each is, and how many of these replays failed. ``way`` is where a
-    verdict leads to."""
+    """Show verdicts with their counts, and how many of these replays failed.
+
+    ``way`` returns the link of a verdict.
+    """
 
     def said(word: str, number: int) -> Html:
         failed = progress.failed.get(word, 0)
@@ -57,7 +61,7 @@ def verdicts(progress: Progress, way: Callable[[str], str] | None = None) -> Htm
 
 
 def batch_state(found: BatchView) -> Html:
-    """The state of a batch. A completed one has the colour of its worst replay."""
+    """Show the state of a batch. A completed one has the colour of its worst replay."""
     progress = found.progress
     tones = {verdict_tone(word, "") for word in progress.verdicts}
     tone = ""
@@ -71,7 +75,7 @@ def batch_state(found: BatchView) -> Html:
 
 
 def code(name: str, tone: str = "") -> Html:
-    """A code in words."""
+    """Show a code in words."""
     words = name.replace("_", " ")
     return badge(words, tone=tone, title=name if words != name else "")
 
@@ -86,7 +90,7 @@ def plan_warnings(found: BatchView) -> Html | None:
 
 
 def _refusals(one: Group) -> Html | None:
-    """Why, and how many unless it is all of them."""
+    """Show the reasons of refusals, and their number unless all were refused."""
     if not one.refused:
         return None
     some = f"{one.refusals:,} of {one.replayable:,}: " if 0 < one.refusals < one.replayable else ""

@@ -79,7 +79,7 @@ _SENTENCE: Final = 120
 
 
 async def show_batches(ask: RequestContext) -> Response:
-    """The list."""
+    """Handle the list of batches."""
     found = await search_batches(ask, ask.query("state"), page_of(ask))
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
     none = "There are no batches. Search in the history, and replay all that is found."
@@ -113,13 +113,13 @@ def _row(one: BatchView) -> tuple[Child, ...]:
 
 
 def _named(one: BatchView) -> str:
-    """By the saved search, or by what was looked for."""
+    """Return the name of the saved search, or the words of the search."""
     words = search_text(one.search) if one.search is not None else ""
     return one.saved or words or one.batch_id
 
 
 async def show_batch(ask: RequestContext) -> Response:
-    """A plan, or how far it is."""
+    """Handle the page of a batch: its plan or its progress."""
     return await _batch(ask)
 
 
@@ -169,7 +169,7 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
 
 
 def _ways(ask: RequestContext, found: BatchView) -> Html | None:
-    """To what was looked for, and to a new plan of it."""
+    """Return links to the search, and to a new plan for it."""
     if found.search is None:
         return None
     here = history_address(found.search)
@@ -289,17 +289,17 @@ def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
 
 
 def _why(one: ItemView) -> str:
-    """In a sentence where there is one."""
+    """Return the reason as a sentence if there is one, otherwise the code in words."""
     return one.message[:_SENTENCE] or one.code.replace("_", " ")
 
 
 def _end(exchange_id: str) -> str:
-    """The part in which ids differ from each other."""
+    """Return the distinctive end of an id."""
     return exchange_id if len(exchange_id) <= _SHORT else f"…{exchange_id[-_SHORT:]}"
 
 
 async def do_confirm_batch(ask: RequestContext) -> Response:
-    """From now on it runs."""
+    """Confirm a batch, which starts it, and redirect to it."""
     try:
         found = await confirm_batch(ask, ask.path("id"))
     except Problem as problem:
@@ -326,7 +326,10 @@ _UNSAID: Final = BatchAsked()
 
 
 async def edit_batch(ask: RequestContext) -> Response:
-    """The form: what is to be replayed is the search that the address holds, or names."""
+    """Show the form.
+
+    The exchanges to replay come from the search in the address, or from a saved search.
+    """
     saved = ask.query("saved")
     return _form(ask, await _saved_search(ask, saved) if saved else search_in(ask), saved=saved)
 
@@ -345,7 +348,7 @@ def _form(
     saved: str = "",
     sent: Form | None = None,
 ) -> Response:
-    """``sent`` is what was in it when it was sent."""
+    """Return the form. ``sent`` is its submitted content."""
     said = filter_texts(as_search(search))
     name, value = ("saved", saved) if saved else ("search", to_text(search))
     typed = FormRequest(ask, query=dict(sent.pairs) if sent is not None else {})
@@ -386,7 +389,7 @@ def _fields(typed: RequestContext) -> Html:
 
 
 async def do_plan_batch(ask: RequestContext) -> Response:
-    """On to the plan, or the form again."""
+    """Redirect to the plan, or show the form with the problem."""
     sent = await read_form(ask)
     saved = sent.one("saved")
     search = await _saved_search(ask, saved) if saved else from_text(sent.one("search"))

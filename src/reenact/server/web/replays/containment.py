@@ -77,7 +77,7 @@ def _files(containment: Containment) -> str:
 
 
 def drivers_of(containment: Containment) -> Html:
-    """The loaded drivers in a line."""
+    """Show the loaded drivers in a line."""
     if not containment.drivers:
         return tag("span", "none", class_="dim")
     items: list[Html | str] = []
@@ -88,7 +88,7 @@ def drivers_of(containment: Containment) -> Html:
 
 
 def files_of(containment: Containment) -> str:
-    """The treatment of files in a line."""
+    """Describe the treatment of files in a line."""
     if containment.files == "allow":
         return "written for real"
     places = ", ".join(("temporary files", *containment.scratch))

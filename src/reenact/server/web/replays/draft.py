@@ -82,7 +82,7 @@ def draft_of(payload: Payload) -> Draft:
 
 
 def read_draft(form: Form) -> Draft:
-    """A header whose name and value are empty is none."""
+    """Read a draft from the form. A header with an empty name and value is ignored."""
     pairs = zip(form.many("header-name"), form.many("header-value"), strict=False)
     said = form.one("body-type")
     return Draft(
@@ -185,8 +185,10 @@ def api_edit(start: Payload, made: Payload) -> dict[str, Any]:
 
 
 def _patches(start: Payload, made: Payload) -> Iterator[tuple[Op, ...]]:
-    """Patches that may lead from one to the other: taking items out of a list moves those behind
-    them, and so they are taken from the end."""
+    """Yield possible patches from one payload to the other.
+
+    List items are removed from the end, because a removal moves the items after it.
+    """
     ops = [
         Op(op="remove", path=one.path)
         if one.op == "remove"
@@ -213,7 +215,8 @@ class SyntaxMistake(msgspec.Struct, frozen=True):
 
 
 def find_json_mistake(text: str) -> SyntaxMistake | None:
-    """The first thing for which ``text`` is no JSON, or none that can be kept."""
+    """Return the first mistake in ``text`` that makes it invalid JSON, or JSON that cannot be
+    stored."""
     if _is_taken(Body(type="json", text=text)):
         return None
     try:

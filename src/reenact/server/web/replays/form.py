@@ -88,8 +88,8 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def edit_replay(ask: RequestContext) -> Response:
-    """``GET …/{id}/replay``: the form, with what was recorded in it, or what the replay ``like`` was
-    given. The address has its key."""
+    """Handle ``GET …/{id}/replay``: show the form with the recorded payload, or the payload of the
+    replay ``like``. The address contains the key of the form."""
     key, like = ask.query("form"), ask.query("like")
     row = await get_exchange(ask, ask.path("id"))
     if not is_key(key):
@@ -130,19 +130,19 @@ async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tupl
 
 
 async def preview_replay(ask: RequestContext) -> Response:
-    """``POST …/{id}/replay/preview``: the form as it was sent, with what it would do."""
+    """Handle ``POST …/{id}/replay/preview``: show the submitted form and its effect."""
     return await _show(ask, await _read(ask))
 
 
 async def check_replay(ask: RequestContext) -> Response:
-    """The panel alone, for a form that is being filled in."""
+    """Return only the panel, for a form that is being filled in."""
     _, html = await _panel(ask, await _read(ask))
     return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
 
 
 async def do_replay(ask: RequestContext) -> Response:
-    """``POST …/{id}/replay``: create the replay and redirect to it, or show the form with the
-    problem."""
+    """Handle ``POST …/{id}/replay``: create the replay and redirect to it, or show the form with
+    the problem."""
     sheet = await _read(ask)
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")

@@ -54,13 +54,13 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
-        """All that it needs."""
+        """All permissions that the replay needs."""
         live: tuple[Permission, ...] = () if self.boundaries == "recorded" else ("replay:live",)
         return () if self.goal is None else (self.goal.permission, *live)
 
     @property
     def is_denied(self) -> bool:
-        """Would it be refused for want of a permission, or of a tier?"""
+        """True if the replay would be refused because of a missing permission or tier."""
         return self.problem is not None and self.problem.status == 403
 
     @property
@@ -69,7 +69,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def plan_replay(ask: RequestContext, source: Row[Any], wanted: ReplayRequest) -> ReplayPlan:
-    """As it would be decided now. Nothing is written."""
+    """Return the decision that would be made now. Nothing is written."""
     goal: ReplayTarget | None = None
     try:
         async with ask.server.database.reading(ask.tenant) as scope:
@@ -135,7 +135,7 @@ def _place(one: Mistake) -> str:
 
 
 def _problem(ask: RequestContext, outlook: ReplayPlan) -> Html | None:
-    """With the way to what is missing."""
+    """Show the problem, with a link to solve it."""
     problem = outlook.problem
     if problem is None:
         return None

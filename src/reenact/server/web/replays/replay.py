@@ -62,7 +62,7 @@ _SAME: Final = "This is the replay that came of it; there is no second one."
 
 
 async def show_replay(ask: RequestContext) -> Response:
-    """``GET /replays/{id}``: how far it has come; once it is over, original and replay."""
+    """Handle ``GET /replays/{id}``: show the progress, or the original and the replay at the end."""
     found = await read_replay(ask, ask.path("id"))
     kind = (await environment_kinds(ask)).get(found.environment, "production")
     over = found.state in TERMINAL
@@ -97,7 +97,10 @@ async def show_replay(ask: RequestContext) -> Response:
 
 
 def _progress(found: ReplayView) -> Html:
-    """With scripts it follows the server's events; without it is read again every two seconds."""
+    """Show the progress.
+
+    Scripts follow the server's events. Without scripts, the page reloads every two seconds.
+    """
     over = found.state in TERMINAL
     times = [getattr(found, field) for _, _, field in _WAY]
     before = [0, *times]
@@ -228,13 +231,13 @@ async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tup
 
 
 async def do_cancel(ask: RequestContext) -> Response:
-    """``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
+    """Handle ``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
     found = await cancel_replay(ask, ask.path("id"))
     return RedirectResponse(url("/replays/{}", found.replay_id), 303)
 
 
 async def show_comparison(ask: RequestContext) -> Response:
-    """Any two exchanges."""
+    """Show the comparison of any two exchanges."""
     found = await compare_exchanges(ask, ask.path("a"), ask.path("b"))
     before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
     beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id)
@@ -280,7 +283,7 @@ _WORDS: Final[dict[Way, str]] = {
 
 
 def failure_notice(found: ReplayView) -> Html | None:
-    """None for a replay that has ended as it should, or not yet."""
+    """Return a notice about a failed replay, or None."""
     if not found.code and not found.message:
         return None
     words, way = WAYS_OUT.get(found.code, ("", ""))
