@@ -77,7 +77,7 @@ class Playbook:
         self.machine = _machine(make, mode, pinned, known, self.script, strict=strict)
 
     def check(self, text: str) -> None:
-        """Raise :class:`AssertionError`, with the whole transcript, when a decision is another."""
+        """Raise :class:`AssertionError` with the complete transcript if a decision differs."""
         lines = lines_of(text)
         for line in lines:
             if _ARROW not in line:

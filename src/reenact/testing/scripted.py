@@ -18,12 +18,13 @@ class Asked(NamedTuple):
 
 
 class Scripted:
-    """Gives ``answers`` one after another; one that is an exception (or a class of them) is raised.
+    """Scripted peer that returns ``answers`` one after another. An answer that is an exception, or
+    an exception class, is raised.
 
-    The object itself is the function, :attr:`aio` the same as a coroutine function; both take any
-    arguments and remember them in :attr:`asked`. Being asked more often than there are answers is
-    an :class:`AssertionError`, and so is ending with answers left: call :meth:`check`, or use it as
-    a context manager. ``check`` also fails for a call too many that the program has swallowed.
+    The object itself is the function, and :attr:`aio` is its coroutine variant. Both accept any
+    arguments and store them in :attr:`asked`. A call without a remaining answer raises
+    :class:`AssertionError`. To detect unused answers, call :meth:`check` or use the object as a
+    context manager. ``check`` also fails for an excess call whose error the program has swallowed.
     Thread-safe.
     """
 
@@ -54,7 +55,7 @@ class Scripted:
         return max(0, len(self._answers) - len(self.asked))
 
     def check(self) -> None:
-        """Raise :class:`AssertionError` unless it was asked exactly as often as scripted."""
+        """Raise :class:`AssertionError` unless the number of calls equals the number of answers."""
         if len(self.asked) > len(self._answers):
             raise AssertionError(self._too_often())
         if self.left:

@@ -101,7 +101,7 @@ class Tool(Generic[P, R]):
         self._said = said
         said.check(self.name)
         self._volatile = said.places()
-        update_wrapper(self, function, updated=())  # what it has itself is not ours
+        update_wrapper(self, function, updated=())  # do not copy the __dict__ of the function
         self.__signature__ = self._form.signature
         for mimed in _MIMED:
             if hasattr(function, mimed):
@@ -147,12 +147,12 @@ class Tool(Generic[P, R]):
         return cast("R", self._enact(session, call, lambda: self.function(*args, **kwargs)))
 
     def call(self, args: Mapping[str, Any] | None = None, *, call_id: str = "") -> Any:
-        """Call it with arguments as a model gives them: plain data by name, which becomes what the
-        annotations say. Gives what calling the function gives: of a coroutine function, a
-        coroutine. ``call_id`` is the model's; it is recorded as it is.
+        """Call the tool with the arguments of a model: plain data by name, converted according to
+        the annotations.
 
-        Arguments that do not fit raise :class:`TypeError` or :class:`ValueError`, recorded as the
-        failure of the tool.
+        Returns the result of the function, which is a coroutine for a coroutine function.
+        ``call_id`` is the id of the model and is recorded unchanged. Invalid arguments raise
+        :class:`TypeError` or :class:`ValueError`, which is recorded as the failure of the tool.
         """
         given: Data = to_plain(args or {}, ("args",))
         if self.kind == "coroutine":

@@ -18,7 +18,7 @@ __all__ = ["web_fetch", "web_fetcher"]
 MOST: Final = 50_000
 LEAST: Final = 100
 _DETAIL: Final = 4_000
-"""Characters of the page that comes with a failure."""
+"""Characters of the page that are included in a failure."""
 
 _ACCEPT: Final = "text/markdown, text/html;q=0.9, application/json;q=0.8, */*;q=0.1"
 _JSON: Final = ("application/json", "+json")

@@ -91,8 +91,10 @@ class RunCalls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_run(source: SeekableSource, *, draws: bool = False) -> RunCalls:
-    """Read all of ``source``, which stays open as long as the steps are looked at; with ``draws``
-    these are steps, too."""
+    """Read all of ``source``, which must stay open while the steps are used.
+
+    With ``draws``, draws are steps, too.
+    """
     script = RecordedCalls(source)
     entries = script.keep_all()
     script.read_all()

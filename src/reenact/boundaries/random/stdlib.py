@@ -58,7 +58,7 @@ class _Shared(_plain):
         live = super().getrandbits
         count = int(index(k))
         if count <= 0:
-            return live(count)  # which may say what is wrong
+            return live(count)  # raises the error for an invalid count
         return bits(f"rng random.getrandbits({count})", count, lambda: live(count), 1)
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:

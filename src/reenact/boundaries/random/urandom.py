@@ -26,7 +26,7 @@ def urandom_like(original: Any) -> Any:
 
     def urandom(_: Any, size: int, /) -> bytes:
         if current() is None or type(size) is not int or size < 0:
-            found: bytes = original(size)  # which may say what is wrong
+            found: bytes = original(size)  # raises the error for an invalid size
             return found
         return octets(f"rng os.urandom({size})", size, lambda: original(size), 1)
 

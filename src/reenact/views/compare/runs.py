@@ -64,7 +64,7 @@ class Same(msgspec.Struct):
 
 
 class LanePair(msgspec.Struct, kw_only=True):
-    """A lane of each run; one name is None where that run has no such lane."""
+    """Lanes of the two runs that belong together. A name is None if that run has no such lane."""
 
     one: str | None
     other: str | None

@@ -42,8 +42,11 @@ SURE: tuple[Sure, ...] = ("certain", "likely", "possible")
 
 
 class NearbyCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded call near the divergence. ``became``: the replay asked for the ``same``, for something
-    that ``differs``, or did ``not`` come so far."""
+    """Recorded call near the divergence.
+
+    ``became`` is ``same`` if the replay made the same call, ``differs`` if it made a different one,
+    and ``not`` if it did not get as far.
+    """
 
     seq: int
     lane: str
@@ -131,12 +134,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def asked(self) -> Any:
-        """The request of the program, as far as it is shown."""
+        """Request of the program, as far as the report shows it."""
         return None if self.divergence.observed is None else self.divergence.observed.request
 
     @property
     def recorded(self) -> Any:
-        """The recorded request, as far as it is shown."""
+        """Recorded request, as far as the report shows it."""
         return None if self.divergence.expected is None else self.divergence.expected.request
 
     @property
@@ -258,7 +261,7 @@ def _settles(case: Case, place: DifferingPlace, policy: Policy, comparer: Compar
     said = join(rule.path) if rule.path else rule.name
     if said in policy.get("ignore", {}).get(rule.member, ()):
         return True
-    # Under its own name, because that may say what it is.
+    # Under its own name, because the name can indicate its meaning.
     name = next((step for step in reversed(place.path) if isinstance(step, str)), "")
     try:
         sides = [{name: side} for side in (place.gap.expected, place.gap.observed)]

@@ -163,7 +163,7 @@ MOST_LANES: Final = 24
 _MOST_TRACKS = 4
 _MOST_ROWS = 40
 _ROUNDED = 1
-"""Milliseconds by which calls may seem to overlap."""
+"""Milliseconds by which consecutive calls can seem to overlap."""
 _BADNESS: dict[State, int] = {"done": 0, "cut": 1, "open": 2, "failed": 3}
 
 
@@ -209,7 +209,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is to be drawn."""
+    """Complete layout to draw."""
 
     axis: Axis
     ticks: tuple[Tick, ...]

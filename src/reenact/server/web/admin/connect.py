@@ -14,7 +14,7 @@ from reenact.server.web.components.values import copyable
 __all__ = ["connect_instructions", "key_instructions"]
 
 _SOMEWHERE: Final = "https://reenact.example"
-"""Stands for a server that was not asked by its name."""
+"""Placeholder for the address of a server that was not requested by name."""
 _LINES: Final = """\
 import os
 from reenact.exchange import Agent

@@ -195,8 +195,11 @@ def form(
     main: bool = False,
     disabled: bool = False,
 ) -> Html:
-    """A form with the token of the session. ``main`` marks the main action of the page;
-    ``disabled`` marks an action that would be refused, which the page explains."""
+    """Return a form with the token of the session.
+
+    ``main`` marks the main action of the page. ``disabled`` marks an action that would be refused,
+    which the page explains.
+    """
     return tag(
         "form",
         csrf(ask),

@@ -32,7 +32,7 @@ _JOINTS: Final = re.compile(r"(?<=[/?&=_])(?=[^/?&=_])")
 
 
 class Html(str):
-    """Markup of ours."""
+    """Markup that Reenact generated, which is not escaped again."""
 
     __slots__ = ()
 

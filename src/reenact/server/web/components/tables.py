@@ -132,8 +132,11 @@ def _head(words: str) -> Html:
 def filters(
     ask: RequestContext, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
 ) -> Html:
-    """A form whose state is the address. ``more`` are the fields that are seldom used. On a narrow
-    screen it is folded while nothing is asked for (``page.js``)."""
+    """Return a form whose state is the address.
+
+    ``more`` are rarely used fields. On a narrow screen it is collapsed while no filter is set
+    (``page.js``).
+    """
     asked = any(value for name, value in ask.request.query_params.items() if name != "limit")
     folded = tag(
         "details", tag("summary", "More filters"), tag("div", *more, class_="fields"), open=open_
@@ -200,8 +203,10 @@ def choice(ask: RequestContext, name: str, label: str, options: Sequence[tuple[s
 def pager(
     ask: RequestContext, following: str | None, words: tuple[str, str] = ("Newest", "Older")
 ) -> Html | None:
-    """Links to the first and to the next piece of a list; the filters stay as they are. ``words``
-    say in which order the list is."""
+    """Return links to the first and the next page of a list, with the current filters.
+
+    ``words`` name the order of the list.
+    """
     query = [(name, value) for name, value in ask.request.query_params.multi_items() if value]
     kept = [(name, value) for name, value in query if name != "cursor"]
     ways: list[Html] = []

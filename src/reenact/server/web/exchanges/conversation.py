@@ -20,8 +20,11 @@ _SHORT: Final = 200
 
 
 def conversations(found: Sequence[CallDetails]) -> list[Html]:
-    """Model calls as their messages, up to about 4 MiB of HTML. Messages that an earlier call has
-    shown already are folded: an agent sends everything again each time."""
+    """Return model calls as messages, up to about 4 MiB of HTML.
+
+    Messages that an earlier call already showed are collapsed, because an agent sends the complete
+    conversation each time.
+    """
     shown: Shown = {}
     articles: list[Html] = []
     left = _SIZE

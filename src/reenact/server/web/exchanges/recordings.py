@@ -117,9 +117,11 @@ async def _run_view(
     here: str,
     first: int = 1,
 ) -> str:
-    """The page that ``reenact view`` makes of a recording, with a way ``back``. A long recording has
-    several, which begin with the event ``first``; ``here`` is the address without that. Raises
-    :class:`Problem`."""
+    """Return the page of ``reenact view`` for a recording, with a link ``back``.
+
+    A long recording has several pages, which start with the event ``first``. ``here`` is the
+    address without that event. Raises :class:`Problem`.
+    """
 
     def read(source: SeekableSource) -> str:
         window = Window(first=first, steps=_STEPS, size=_SIZE)

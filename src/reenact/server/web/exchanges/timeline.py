@@ -214,7 +214,7 @@ def _position(one: Processor | CallDetails) -> tuple[int, int]:
 
 
 def _moment(one: Processor | CallDetails) -> tuple[int, int]:
-    """Sort key by start. Rows without a time, such as refused calls, come last."""
+    """Return the sort key by start. Rows without a time, such as refused calls, come last."""
     if isinstance(one, Processor):
         return one.started_at or sys.maxsize, one.seq
     return one.began or sys.maxsize, one.call.seq
@@ -231,7 +231,10 @@ def _entry(exchange: Exchange, depth: int, one: Processor | CallDetails) -> Time
 
 
 def row_bar(entry: TimelineRow, whole: float, tone: str) -> Html:
-    """Draw the extent of a row in an exchange of ``whole`` milliseconds. A row outside it has none."""
+    """Draw the extent of a row in an exchange of ``whole`` milliseconds.
+
+    A row outside the exchange has no bar.
+    """
     inside: Html | None = None
     if entry.start is not None and whole > 0 and entry.start <= whole + _SLACK:
         extent = TimeRange(0.0, whole).extent(entry.start, entry.start + entry.length)

@@ -42,8 +42,10 @@ _MISSING: Final = {
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A replay that was not asked for yet. ``problem`` is the first reason why it would be refused,
-    ``rule`` what allows it."""
+    """Replay that was not requested yet.
+
+    ``problem`` is the first reason for a refusal, and ``rule`` is the rule that allows it.
+    """
 
     goal: ReplayTarget | None
     rule: str

@@ -273,7 +273,7 @@ WAYS_OUT: Final[dict[str, tuple[str, Way]]] = {
     "not_started": ("The app took it and did not begin: look at its log.", ""),
     "not_finished": ("The app did not end in time: look at its log.", ""),
 }
-"""By the code of a replay: what to do, and where that is done."""
+"""Suggested action by the code of a replay, and the page for it."""
 
 _WORDS: Final[dict[Way, str]] = {
     "form": "To the form",
