@@ -21,9 +21,9 @@ class Signal(Protocol):
 
 
 class Abort:
-    """Check whether the run has to stop.
+    """Callable that checks whether the run has to stop.
 
-    It runs between two steps and after each piece of a stream.
+    It is called between two steps and after each piece of a stream.
     """
 
     def __init__(self, signal: Signal | None) -> None:

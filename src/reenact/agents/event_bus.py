@@ -83,7 +83,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Observing(threading.Thread):
-    """The thread of an observer."""
+    """Thread of an observer."""
 
     def __init__(self, watch: Watch[Any]) -> None:
         super().__init__(target=_work, args=(watch,), name="reenact-observer", daemon=True)

@@ -42,8 +42,8 @@ _BROKEN: Final = ("Connect", "Timeout", "RemoteProtocol", "ReadError", "ServerDi
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     """Number of retries of a model call, and the delay before each.
 
-    ``delay`` is doubled for each retry, up to ``most`` seconds. A longer ``Retry-After`` of the
-    server takes precedence.
+    ``delay`` is doubled for each retry, up to ``most`` seconds. A longer
+    ``Retry-After`` of the server is used instead, also up to ``most``.
     """
 
     retries: int = 2

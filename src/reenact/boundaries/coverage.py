@@ -32,7 +32,7 @@ class Covered(msgspec.Struct, frozen=True):
     """Library with a boundary.
 
     ``places`` lists its replaced functions. It is empty for a library that is not installed, or
-    that only reports its use.
+    whose patches replace no named function.
     """
 
     name: str

@@ -196,7 +196,7 @@ class StandIn:
             self.real.shutdown(how)
 
     def fileno(self) -> int:
-        """Return a descriptor for polling. It never becomes readable in a replay."""
+        """Return the descriptor of the real socket, or one that never becomes readable."""
         if self.real is not None:
             number: int = self.real.fileno()
             return number

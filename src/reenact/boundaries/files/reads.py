@@ -284,7 +284,7 @@ class _Entries:
 
 
 class _Gone:
-    """In place of an ``os.DirEntry``: a file that was there when the program was recorded."""
+    """Replacement of an ``os.DirEntry``, for a recorded file that no longer exists."""
 
     def __init__(self, folder: Any, name: str) -> None:
         as_bytes = isinstance(folder, bytes)

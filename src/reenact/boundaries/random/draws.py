@@ -40,7 +40,7 @@ _HANDED_OVER: Final = frozenset(
         ("asyncio.events", "_run"),
     }
 )
-"""Modules that run jobs, thread targets and callbacks on behalf of the program."""
+"""Functions that run jobs, thread targets and callbacks on behalf of the program."""
 
 _LOST: Final = (
     "the recording has random values that were redacted and cannot be opened here: others, which "
