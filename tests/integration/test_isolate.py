@@ -18,7 +18,7 @@ from reenact.hermetic.isolation import isolation_available, isolation_obstacle
 from tests.integration.hermetic import Target, run_in_session, write_program
 from tests.integration.processes import PATIENCE
 
-LAUNCHER = Path(reenact.__file__).parent / "hermetic" / "isolate.py"
+LAUNCHER = Path(reenact.__file__).parent / "hermetic" / "isolation.py"
 ISOLATED = (sys.executable, "-I", str(LAUNCHER), "--")
 
 needs_namespaces = pytest.mark.skipif(not isolation_available(), reason=isolation_obstacle())

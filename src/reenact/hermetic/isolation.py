@@ -167,7 +167,7 @@ def main(argv: Sequence[str]) -> int:
     for a command that cannot be run or is not there."""
     command = list(argv[1:] if argv[:1] == ["--"] else argv)
     if not command:
-        return _fail("no command", "python isolate.py -- CMD…", 2)
+        return _fail("no command", "python isolation.py -- CMD…", 2)
     try:
         isolate()
     except IsolationUnavailable as error:

@@ -70,6 +70,7 @@ class HandOff:
         "in_main_thread",
         "queue",
         "session",
+        "threads",
         "waiting",
         "worker",
     )
@@ -81,6 +82,8 @@ class HandOff:
         """The code that has asked for the item."""
         self.in_main_thread = False
         """Has the main thread received the item? Its context is copied to other threads."""
+        self.threads: dict[int, threading.Thread | None] = {}
+        """The waiting threads by ident: another thread gets the ident of one that has ended."""
         self.waiting: set[int] = set()
         """Threads that were waiting for an item when this one was put, and may take it unseen."""
         self.bound: set[int] = set()
@@ -209,13 +212,28 @@ def _worker_name() -> str:
 
 
 def release_unneeded() -> None:
-    """Give back the patches that were needed by what has been collected."""
+    """Give back the patches of hand-overs that are over."""
+    if _undelivered:
+        _forget_ended_threads()
     while _unneeded:
         try:
             unneeded = _unneeded.popleft()
         except IndexError:
             return  # another thread has taken the last
         unneeded()
+
+
+def _forget_ended_threads() -> None:
+    """Drop the marks of items that only threads which have ended could have taken unseen."""
+    running = set(sys._current_frames())  # the frames themselves would hold this one
+    for item, mark in list(_undelivered.values()):
+        for ident in list(mark.waiting):
+            thread = mark.threads.get(ident)
+            if ident not in running or (thread is not None and not thread.is_alive()):
+                mark.waiting.discard(ident)
+        if not mark.waiting:
+            _undelivered.pop(id(mark), None)
+            _forget_taken(mark, item)
 
 
 def handing_session() -> Session | None:
@@ -286,6 +304,7 @@ def _note_put(owner: Any, item: Any, position: int | None) -> None:
         mark = HandOff(session)
         mark.queue = ref(owner)
         mark.waiting, mark.bound = _waiting_threads()
+        mark.threads = {ident: threading._active.get(ident) for ident in mark.waiting}  # type: ignore[attr-defined]
         if mark.waiting:
             _undelivered[id(mark)] = item, mark
         found.by_identity.setdefault(id(item), []).append((item, mark))

@@ -23,7 +23,10 @@ from reenact.hermetic.call_origin import (
     "filename, kind",
     [
         (reenact.__file__, "ours"),
-        (os.path.join(os.path.dirname(reenact.__file__), "engine", "session.py"), "ours"),
+        (
+            os.path.join(os.path.dirname(reenact.__file__), "engine", "session", "session.py"),
+            "ours",
+        ),
         ("<frozen importlib._bootstrap>", "standard"),
         (sysconfig.__file__, "standard"),
         (pytest.__file__, "library"),

@@ -6,6 +6,8 @@ import gc
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
@@ -164,4 +166,19 @@ def test_nothing_is_patched_after_a_replay_with_worker_threads_of_anyio(
 
     before = queue.Queue.get
     replaying(lambda: asyncio.run(main()))
+    assert queue.Queue.get is before
+
+
+def test_nothing_is_patched_after_the_end_of_a_thread_pool_from_before_the_replay(
+    replaying: Callable[..., None],
+) -> None:
+    def use_pool() -> None:
+        with ThreadPool(1) as pool:
+            replaying(partial(pool.map, str, [1]))
+        pool.join()
+
+    before = queue.Queue.get
+    use_pool()
+    gc.collect()
+    replaying(lambda: None)
     assert queue.Queue.get is before
