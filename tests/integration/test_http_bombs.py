@@ -111,6 +111,7 @@ CLIENTS = {
 Fetch = Callable[[str], bytes]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("fetch", CLIENTS.values(), ids=CLIENTS.keys())
 def test_a_capture_keeps_a_bomb_sealed(fetch: Fetch, url: str, tmp_path: Path) -> None:
     studio, place = Studio(tmp_path), tmp_path / "run"
