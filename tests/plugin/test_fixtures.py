@@ -430,16 +430,6 @@ def test_without_a_list_nothing_of_ours_is_imported(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makeconftest(
-        """
-        from reenact.pytest_plugin import collecting, surroundings
-
-        def pytest_configure(config):
-            for module in (collecting, surroundings):
-                if not config.pluginmanager.is_registered(module):
-                    config.pluginmanager.register(module)
-        """
-    )
     pytester.makepyfile(
         """
         import sys
@@ -450,4 +440,6 @@ def test_without_a_list_nothing_of_ours_is_imported(
         """
     )
     pytester.makefile(".json", data="{}")
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "-p", "reenact.pytest_plugin"
+    ).assert_outcomes(passed=1)
