@@ -61,7 +61,7 @@ class FetchOptions:
         self.folder, self.most = folder, most
 
     def __repr__(self) -> str:
-        return "Means(…)"
+        return "FetchOptions(…)"
 
 
 def fetching_performer(job: Job, means: FetchOptions | None) -> FetchingPerformer:

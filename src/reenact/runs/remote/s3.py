@@ -115,7 +115,7 @@ class BucketRecordings:
         self._buckets: dict[str, Bucket] = {}
 
     def __repr__(self) -> str:
-        return "Objects()"
+        return "BucketRecordings()"
 
     def fetch(self, remote: RemoteRecording, folder: Path) -> None:
         """Download a recording into ``folder``.
