@@ -17,6 +17,7 @@ import ssl
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from ipaddress import ip_address, ip_network
 from typing import Any, BinaryIO, Final
@@ -223,30 +224,67 @@ class HttpClient:
         """Connect to ``origin``. Returns the connection, the prefix of request targets, and headers
         for the proxy. Raises OSError and :class:`Unreachable`."""
         proxy = self._proxy_for(origin)
-        seconds = self._connect_seconds
-        host, port = (origin.host, origin.port) if proxy is None else (proxy.host, proxy.port)
-        sock = self._connect(host, port, seconds)
-        try:
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if origin.scheme == "http":
-                conn = HTTPConnection(origin.host, origin.port, timeout=seconds)
-            else:
-                if proxy is not None:
-                    _open_tunnel(sock, origin, proxy)
-                context = self._tls()
-                sock = context.wrap_socket(sock, server_hostname=origin.host)
-                conn = HTTPSConnection(origin.host, origin.port, timeout=seconds, context=context)
-        except BaseException:
-            sock.close()
-            raise
+        conn: _PlainConnection | _TlsConnection
+        if origin.scheme == "http":
+            conn = _PlainConnection(
+                origin, self._connect_seconds, partial(self._dial, origin, proxy)
+            )
+        else:
+            tls = self._tls()
+            dial = partial(self._dial, origin, proxy, tls)
+            conn = _TlsConnection(origin, self._connect_seconds, dial, tls)
         conn.auto_open = 0
         conn.set_debuglevel(0)  # a program can set it for all connections, and it prints headers
-        conn.sock = sock
+        conn.connect()
         if proxy is None or origin.scheme == "https":
             return conn, "", {}
         authorization = {"Proxy-Authorization": proxy.authorization} if proxy.authorization else {}
         return conn, f"http://{origin.authority}", authorization
+
+    def _dial(
+        self, origin: Origin, proxy: Proxy | None, tls: ssl.SSLContext | None = None
+    ) -> socket.socket:
+        host, port = (origin.host, origin.port) if proxy is None else (proxy.host, proxy.port)
+        sock = self._connect(host, port, self._connect_seconds)
+        try:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls is None:
+                return sock
+            if proxy is not None:
+                _open_tunnel(sock, origin, proxy)
+            return tls.wrap_socket(sock, server_hostname=origin.host)
+        except BaseException:
+            sock.close()
+            raise
+
+
+# Both connect in ``connect``, where the boundary of ``http.client`` takes over in a session: a tool's
+# request is then recorded, and a replay does not connect.
+
+
+class _PlainConnection(HTTPConnection):
+    def __init__(self, origin: Origin, seconds: float, dial: Callable[[], socket.socket]) -> None:
+        super().__init__(origin.host, origin.port, timeout=seconds)
+        self._dial = dial
+
+    def connect(self) -> None:
+        self.sock = self._dial()
+
+
+class _TlsConnection(HTTPSConnection):
+    def __init__(
+        self,
+        origin: Origin,
+        seconds: float,
+        dial: Callable[[], socket.socket],
+        tls: ssl.SSLContext,
+    ) -> None:
+        super().__init__(origin.host, origin.port, timeout=seconds, context=tls)
+        self._dial = dial
+
+    def connect(self) -> None:
+        self.sock = self._dial()
 
 
 def _open_tunnel(sock: socket.socket, origin: Origin, proxy: Proxy) -> None:
