@@ -458,8 +458,9 @@ class Connection:
 def _set_timeout(sock: socket.socket | None, seconds: float) -> None:
     if seconds <= 0:
         raise TimeoutError
-    if sock is not None and sock.fileno() >= 0:
-        sock.settimeout(seconds)
+    if sock is not None:
+        with contextlib.suppress(OSError):  # the complete response has closed it
+            sock.settimeout(seconds)
 
 
 def _reason(error: BaseException) -> str:
