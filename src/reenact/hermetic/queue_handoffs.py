@@ -28,6 +28,7 @@ from types import BuiltinMethodType, CodeType, FrameType, ModuleType
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
+from reenact._system import thread_frames
 from reenact.engine.lanes import running_loop
 from reenact.engine.patches import patch as patches
 from reenact.engine.patches.patch import DeferredPatches, Installable, Patch, TypePatch
@@ -225,7 +226,7 @@ def release_unneeded() -> None:
 
 def _forget_ended_threads() -> None:
     """Drop the marks of items that only threads which have ended could have taken unseen."""
-    running = set(sys._current_frames())  # the frames themselves would hold this one
+    running = set(thread_frames())  # the frames themselves would hold this one
     for item, mark in list(_undelivered.values()):
         for ident in list(mark.waiting):
             thread = mark.threads.get(ident)
@@ -398,7 +399,7 @@ def _forget_taken(mark: HandOff, item: Any) -> None:
 def _waiting_threads() -> tuple[set[int], set[int]]:
     """Return the threads that wait for an item of a queue, and which of them use a bound method."""
     me = threading.get_ident()
-    tops = {ident: top for ident, top in sys._current_frames().items() if ident != me}
+    tops = {ident: top for ident, top in thread_frames().items() if ident != me}
     bound = {ident for ident, top in tops.items() if _is_bound(top)}
     return bound | {ident for ident, top in tops.items() if _is_waiting(top)}, bound
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final, NamedTuple
 
+from reenact._system import thread_frames
 from reenact.engine.session.session import Session
 from reenact.hermetic import connections, driver_statements
 from reenact.hermetic.connections import Descriptor, descriptors, peer_outside, was_noted, watchers
@@ -60,7 +61,7 @@ def _others_are_sending() -> bool:
     threads wait in ``threading``, ``selectors`` or ``queue``, whose code has none of these names.
     """
     own = threading.get_ident()
-    return any(_sends(frame) for ident, frame in sys._current_frames().items() if ident != own)
+    return any(_sends(frame) for ident, frame in thread_frames().items() if ident != own)
 
 
 def _sends(frame: FrameType) -> bool:

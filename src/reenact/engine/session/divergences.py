@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from reenact._system import thread_frames
 from reenact.engine.call import Call, Entry
 from reenact.engine.codecs import same_result
 from reenact.engine.decision.machine import Machine
@@ -44,7 +45,7 @@ def lane_stack(lanes: Lanes, name: str) -> str:
         task.print_stack(limit=_FRAMES, file=text)
         return text.getvalue()
     ident = lanes.thread_of(name)
-    frame = sys._current_frames().get(ident) if ident is not None else None
+    frame = thread_frames().get(ident) if ident is not None else None
     if frame is None:
         return ""
     import traceback
