@@ -20,12 +20,12 @@ from reenact._system import start_clock
 from reenact.format.canonical import exact
 from reenact.policy.redaction.gate import Engine
 from reenact.policy.redaction.redactor import Profile
-from reenact.store.directory.layout import EVENTS
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.writer import Durability
-from reenact.store.payloads.encoder import BLOB_THRESHOLD
+from reenact.store.files import EVENTS
+from reenact.store.log_writer import Durability
+from reenact.store.payload_encoder import BLOB_THRESHOLD
 from reenact.store.recording import make_seed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
 
 TITLE = "the whole record path"
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from reenact.scope import session
     from reenact.store.reader import open_recording
     from reenact.store.recording import Recording, start_recording
-    from reenact.store.sink import Sink
+    from reenact.store.sinks.base import Sink
     from reenact.store.source import Source
     from reenact.store.verify import verify
     from reenact.tools.llm import llm
@@ -120,7 +120,7 @@ _HOME = {
     "reenact.policy.model": ("Ignore", "Policy"),
     "reenact.store.reader": ("open_recording",),
     "reenact.store.recording": ("Recording", "start_recording"),
-    "reenact.store.sink": ("Sink",),
+    "reenact.store.sinks.base": ("Sink",),
     "reenact.store.source": ("Source",),
     "reenact.store.verify": ("verify",),
     "reenact.tools.llm": ("llm",),

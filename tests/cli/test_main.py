@@ -207,6 +207,6 @@ def test_looking_at_a_capture_does_not_load_what_writes_one(name: str, tmp_path:
         "hyperscan",
         "lzma",
         "reenact.policy.redaction.redactor",
-        "reenact.store.sink",
+        "reenact.store.sinks.base",
     }
     assert loaded & heavy == set()

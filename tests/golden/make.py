@@ -38,13 +38,13 @@ from reenact.format.payloads import (
     ToolResult,
 )
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import pack
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
 from reenact.store.sign import sign
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 
 START = 1_735_689_600_000
 """2025-01-01, in milliseconds since the epoch."""

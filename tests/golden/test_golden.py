@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from reenact.errors import RecordingOutdated
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import unpack
 from reenact.store.reader import open_recording
 from reenact.store.rewrite import migrate
 from reenact.store.seal import Seal
 from reenact.store.sign import check_signature
+from reenact.store.sinks.directory import DirectorySink
 from reenact.store.verify import verify
 from tests.golden import make
 

@@ -11,10 +11,10 @@ from reenact import Draft, Redactor, open_recording, verify
 from reenact._system import start_clock
 from reenact.errors import RecordingError
 from reenact.format.manifest import Manifest
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 
 __all__ = ["Snapshot", "outcome", "read", "small_drafts", "start_small", "write_small"]
 

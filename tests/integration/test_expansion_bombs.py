@@ -13,7 +13,7 @@ import pytest
 from reenact import open_recording, verify
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.format.canonical import digest_bytes
-from reenact.store.payloads.decoder import ReadLimits, limits_from
+from reenact.store.payload_decoder import ReadLimits, limits_from
 from tests.integration.bombs import FIRST, delta, forge, multiplying
 
 MEMORY = 1 << 30

@@ -17,10 +17,10 @@ import pytest
 from reenact import Draft, Redactor, ValueRefused, open_recording, start_recording, verify
 from reenact._system import start_clock
 from reenact.format.canonical import digest_bytes
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 
 pytestmark = pytest.mark.thinned(2)
 

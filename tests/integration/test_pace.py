@@ -19,7 +19,7 @@ from reenact import Session, UsageError
 from reenact.boundaries.http.api import Head, Request, ask, ask_async
 from reenact.engine.execution.stream_record_replay import RecordedPace
 from reenact.format.event import Draft
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session, memory_source
 
 HEAD = Head(status=200)

@@ -21,12 +21,12 @@ from reenact._system import start_clock
 from reenact.format.canonical import digest
 from reenact.policy.redaction.redactor import PLACEHOLDER, Profile
 from reenact.policy.redaction.tokens import SHAPES as DECLARED_SHAPES
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import pack
 from reenact.store.recording import make_seed
 from reenact.store.seal import Seal, read_sealed, restore
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 from tests.leak.places import BY_NAME, FREE, every_split
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
 

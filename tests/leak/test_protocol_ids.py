@@ -14,9 +14,9 @@ import pytest
 from reenact import Draft, Redactor, open_recording, verify
 from reenact._system import start_clock
 from reenact.policy.redaction.redactor import Profile
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.recording import make_seed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
 
 pytestmark = pytest.mark.thinned(2)
 

@@ -12,7 +12,7 @@ from reenact import RunStart, ToolCall, ToolResult, open_recording, start_record
 from reenact.format.event import Draft
 from reenact.policy.matching import Rules
 from reenact.policy.model import Ignore, Mode, Policy
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing import Playbook, memory_source, recording
 
 Match = Literal["lane", "transcript", "lookup"]

@@ -17,7 +17,7 @@ from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.format.event import Event, lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.memory import MemorySource, memory_source
+from reenact.store.sinks.memory import MemorySource, memory_source
 from reenact.views.calls import RecordedCall, read_run
 from reenact.views.compare.runs import Change, Comparison
 from reenact.views.content import ContentReader

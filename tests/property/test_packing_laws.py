@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reenact.format.canonical import decode, exact, stored
 from reenact.format.event import TYPES, Draft
 from reenact.format.manifest import Flag
-from reenact.store.payloads.decoder import is_delta
+from reenact.store.payload_decoder import is_delta
 from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.property.values import DATA, NAMES, TEXTS

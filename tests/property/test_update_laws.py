@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.engine.session.session import Session
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session
 
 Step = tuple[str, int]

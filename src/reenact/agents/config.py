@@ -15,8 +15,7 @@ from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import find_root
-from reenact.store.directory.layout import free_sibling, new_capture_path, runs_folder
-from reenact.store.files import unwritable
+from reenact.store.files import free_sibling, new_capture_path, runs_folder, unwritable
 from reenact.store.warning import Warn
 
 __all__ = ["ReplayConfig", "enter_session", "open_session"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reenact.cli._output import escape_controls
 from reenact.errors import UsageError
-from reenact.store.directory.layout import EVENTS, MANIFEST
+from reenact.store.files import EVENTS, MANIFEST
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.model import Divergence

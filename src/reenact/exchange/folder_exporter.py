@@ -13,9 +13,8 @@ import msgspec
 from reenact._system import entropy
 from reenact.exchange.client.interface import ClientStatus
 from reenact.exchange.model import Exchange
-from reenact.store.buffered_sink import Contents
-from reenact.store.directory.layout import EVENTS, MANIFEST
-from reenact.store.files import PRIVATE_FILE, create_private, make_private_folder
+from reenact.store.files import EVENTS, MANIFEST, PRIVATE_FILE, create_private, make_private_folder
+from reenact.store.sinks.buffered import Contents
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["FolderExporter"]

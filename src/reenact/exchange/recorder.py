@@ -39,8 +39,8 @@ from reenact.exchange.redaction import ExchangeRedactor
 from reenact.exchange.revision import Definition
 from reenact.policy.model import Policy
 from reenact.scope import session
-from reenact.store.buffered_sink import BufferedSink, Contents
 from reenact.store.files import folder_size
+from reenact.store.sinks.buffered import BufferedSink, Contents
 from reenact.store.warning import Warn, WarningRelay
 
 __all__ = ["ExchangeRecorder", "RecordingLimits", "SampleRate"]

@@ -43,8 +43,8 @@ from reenact.rr.entries import EVENT, Entry
 from reenact.store.files import read_regular
 from reenact.store.reader import unreadable
 from reenact.store.recording import make_seed
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.tape import TapeSink
 from reenact.store.warning import Warn
 
 __all__ = [

@@ -22,11 +22,11 @@ from reenact._system import start_clock
 from reenact.format.event import ROOT_LANE, Data, Draft, Event, lane_order
 from reenact.format.manifest import Manifest, Seed
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.copy_sink import Copier
 from reenact.store.reader import open_recording
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.copy import Copier
+from reenact.store.sinks.tape import TapeSink
 from reenact.store.source import LogSource
-from reenact.store.tape.sink import TapeSink
 
 __all__ = ["Part"]
 

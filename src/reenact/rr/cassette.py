@@ -43,9 +43,9 @@ from reenact.rr.error_codes import (
     OVER_RESP_BYTES,
 )
 from reenact.rr.opener import EntrySink, Ready, failed
-from reenact.store.copy_sink import CopyOnWriteSink
-from reenact.store.redaction import prepare
-from reenact.store.sink import watch_forks
+from reenact.store.payload_encoder import prepare
+from reenact.store.sinks.base import watch_forks
+from reenact.store.sinks.copy import CopyOnWriteSink
 from reenact.store.source import SeekableSource
 
 __all__ = [

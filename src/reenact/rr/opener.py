@@ -29,7 +29,7 @@ from reenact.rr.config import Config, MatchMode, tighter
 from reenact.rr.entries import Entry
 from reenact.rr.error_codes import CFG_INVALID, ENTRY_INVALID, OPEN_FAILED, TRUNCATED
 from reenact.rr.rrbin import SUFFIX, encode, is_cut_short
-from reenact.store.sink import Status
+from reenact.store.sinks.base import Status
 from reenact.store.warning import print_warning
 
 __all__ = ["EntrySink", "Ready", "failed", "prepare_cassette"]
@@ -38,7 +38,7 @@ _CLOSING = b'{"closed":'
 
 
 class EntrySink(Protocol):
-    """The part of :class:`reenact.store.sink.Sink` that writes entries."""
+    """The part of :class:`reenact.store.sinks.base.Sink` that writes entries."""
 
     def append(self, event: Draft) -> int:
         """Redact and write one entry. Return 0 if it was not written."""

@@ -25,11 +25,10 @@ from reenact.rr.entries import EVENT
 from reenact.rr.error_codes import OVER_CASSETTE_BYTES
 from reenact.rr.rrbin import decode, encode
 from reenact.store.files import create_locked, is_locked, sync_file, unwritable
-from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.reader import unreadable
-from reenact.store.redaction import prepare
-from reenact.store.sink import Options, Status
-from reenact.store.tape.reader import part_path
+from reenact.store.payload_encoder import prepare
+from reenact.store.reader import part_path, unreadable
+from reenact.store.sinks.base import Options, Status
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.warning import print_warning
 
 __all__ = ["RrbinSink", "open_rrbin"]

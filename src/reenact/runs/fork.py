@@ -45,8 +45,7 @@ from reenact.runs.reports import (
     write_report,
 )
 from reenact.runs.runner import perform
-from reenact.store.directory.layout import new_capture_path
-from reenact.store.files import unwritable
+from reenact.store.files import new_capture_path, unwritable
 from reenact.store.reader import open_recording
 
 __all__ = ["ForkOptions", "fork"]

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.policy.model import SessionMode
-from reenact.store.directory.layout import runs_folder
+from reenact.store.files import runs_folder
 
 __all__ = ["Job", "Options", "last_run"]
 

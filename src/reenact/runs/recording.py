@@ -38,11 +38,9 @@ from reenact.runs.reports import (
     print_message,
     write_report,
 )
-from reenact.store.directory.layout import new_capture_path
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.files import unwritable
-from reenact.store.reader import open_recording
-from reenact.store.tape.reader import part_path
+from reenact.store.files import new_capture_path, unwritable
+from reenact.store.reader import open_recording, part_path
+from reenact.store.sinks.directory import DirectorySink
 
 __all__ = ["RecordRun"]
 

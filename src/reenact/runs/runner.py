@@ -27,8 +27,7 @@ from reenact.runs.environment import Changes
 from reenact.runs.options import Options
 from reenact.runs.plan import MODULES, Plan, with_injection, write_plan
 from reenact.runs.reports import print_message
-from reenact.store.directory.layout import runs_folder
-from reenact.store.files import unwritable
+from reenact.store.files import runs_folder, unwritable
 
 if TYPE_CHECKING:
     from reenact.boundaries.coverage import Module

@@ -23,8 +23,7 @@ from reenact.errors import RecordingExists, UsageError
 from reenact.policy.paths import find_root
 from reenact.runs.fork import ForkOptions
 from reenact.runs.options import LAST, last_run
-from reenact.store.directory.layout import new_capture_path
-from reenact.store.files import unwritable
+from reenact.store.files import new_capture_path, unwritable
 from reenact.store.reader import open_recording
 
 __all__ = ["Step", "sweep"]

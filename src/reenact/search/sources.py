@@ -16,13 +16,11 @@ from reenact.errors import RecordingDamaged, RecordingError, RecordingMissing, R
 from reenact.format.event import Event
 from reenact.format.manifest import Manifest, Seed
 from reenact.search.extraction import CALL, Call, CallText, flatten
-from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SEGMENTS, segment_files
-from reenact.store.directory.segments import read_open
-from reenact.store.files import open_regular
-from reenact.store.log.reader import LogReader
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.reader import open_recording
-from reenact.store.tape.reader import first_line, read_header, tape_blobs, tape_lines
+from reenact.store.blobs import Blobs
+from reenact.store.files import BLOBS, EVENTS, MANIFEST, SEGMENTS, open_regular, segment_files
+from reenact.store.log_reader import LogReader
+from reenact.store.reader import first_line, open_recording, read_header, tape_blobs, tape_lines
+from reenact.store.sinks.segments import read_open
 
 __all__ = [
     "Form",

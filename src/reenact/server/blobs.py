@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from reenact.errors import ExtraMissing, RecordingDamaged, UsageError
 from reenact.format.canonical import digest_bytes
 from reenact.server.problems import Problem
-from reenact.store.payloads import blobs
+from reenact.store import blobs
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -87,7 +87,7 @@ def damaged(digest: str) -> Problem:
 
 
 class FolderBlobs:
-    """A folder with one of :class:`reenact.store.payloads.blobs.Blobs` per tenant. Several servers may share
+    """A folder with one of :class:`reenact.store.blobs.Blobs` per tenant. Several servers may share
     it."""
 
     def __init__(self, folder: Path) -> None:

@@ -14,7 +14,7 @@ from reenact.server.auth.credentials import Passwords
 from reenact.server.auth.permissions import Grant, Tier
 from reenact.server.http.admission import Intake
 from reenact.server.meters import Meters
-from reenact.store.payloads.decoder import ReadLimits
+from reenact.store.payload_decoder import ReadLimits
 
 if TYPE_CHECKING:
     from reenact.audit.keys import Signer

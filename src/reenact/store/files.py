@@ -1,43 +1,77 @@
-"""File access for recordings: opening, atomic replacement, locks and reserved descriptors.
+"""Files of recordings: names, paths, opening, atomic replacement, locks, removal, descriptors.
 
 Only regular files are read, because opening a FIFO can block forever and opening a device can have
 side effects. Files and folders are created for their owner only, independent of the umask.
 
 A program that turns itself into a daemon closes all descriptors, and its own files then get the
 numbers of the recording's files. Sessions therefore protect the descriptors that are held here.
+
+A capture directory is removed in steps, and the caller holds the lock until the last one. A kill
+between two steps leaves either a recording that can be recovered or a directory without events that
+can be overwritten.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from reenact._system import entropy
 from reenact.errors import RecordingDamaged, SinkUnwritable
+from reenact.policy.paths import FOLDER
 
 __all__ = [
+    "BLOBS",
+    "CLOSING",
+    "EVENTS",
+    "MANIFEST",
+    "MERGED",
+    "OPEN",
     "PRIVATE_FILE",
     "PRIVATE_FOLDER",
+    "SEALED",
+    "SEALED_MERGED",
+    "SEGMENTS",
+    "SIGNATURE",
+    "STREAMS",
+    "TORN",
     "close_descriptor",
     "create_locked",
     "create_private",
+    "drop_capture",
+    "drop_empty_segments",
+    "drop_folder",
+    "drop_marks",
     "folder_lock",
     "folder_size",
+    "foreign_entries",
     "forget_descriptor",
+    "free_sibling",
     "held_descriptors",
     "hold_descriptor",
+    "is_closing",
     "is_held_descriptor",
     "is_locked",
+    "is_open_as",
+    "looks_recorded",
     "make_private_folder",
+    "new_capture_path",
+    "not_removed",
     "open_regular",
     "read_regular",
     "regular_descriptor",
     "replace_file",
+    "runs_folder",
+    "segment_files",
     "sync_file",
     "try_folder_lock",
     "try_lock",
@@ -171,7 +205,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True, private: bool
                 os.fsync(file.fileno())
         beside.replace(path)
     except OSError:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             beside.unlink(missing_ok=True)
         raise
     if sync:
@@ -203,7 +237,7 @@ def create_locked(path: Path) -> int:
     return fd
 
 
-@contextlib.contextmanager
+@contextmanager
 def try_folder_lock(folder: Path) -> Iterator[bool]:
     """Hold the lock of a folder for the duration; yields False when another process has it."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -213,7 +247,7 @@ def try_folder_lock(folder: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-@contextlib.contextmanager
+@contextmanager
 def folder_lock(folder: Path, *, shared: bool) -> Iterator[None]:
     """Hold the lock of a folder for the duration; waits for it, so it must only be held briefly."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -256,4 +290,165 @@ def unwritable(path: Path, error: OSError | ValueError) -> SinkUnwritable:
         f"cannot write a recording at {path}: {reason}",
         hint="choose a place that exists, has room and is yours to write",
         errno=getattr(error, "errno", None),
+    )
+
+
+MANIFEST = "manifest.json"
+EVENTS = "events.jsonl"
+BLOBS = "blobs"
+SEALED = "sealed"
+SIGNATURE = "manifest.sig"
+TORN = "torn"
+"""Bytes that recovery cut off. They are not part of the recording, but nothing is lost."""
+
+OPEN = "open.json"
+CLOSING = "closing"
+"""Finalising has begun: no other process joins any more."""
+
+SEGMENTS = "segments"
+MERGED = "merged.jsonl"
+"""A complete merge that has not taken the place of ``events.jsonl`` yet."""
+
+SEALED_MERGED = "sealed.merged"
+
+STREAMS = f"{EVENTS}.streams"
+"""The journal of the first process: calls whose answer is still coming."""
+
+_FINISHED = frozenset({MANIFEST, EVENTS, BLOBS, SEALED, SIGNATURE, TORN})
+_MARKS = (CLOSING, OPEN)
+_UNFINISHED = frozenset({*_MARKS, SEGMENTS, MERGED, SEALED_MERGED, STREAMS})
+
+
+def segment_files(folder: Path) -> list[Path]:
+    """The logs of the other processes, in a stable order."""
+    segments = folder / SEGMENTS
+    return sorted(segments.glob("*.jsonl")) if segments.exists() else []
+
+
+def looks_recorded(folder: Path) -> bool:
+    """Is this a recording, finished or not, and nothing else?"""
+    names = {entry.name.removesuffix(".tmp") for entry in folder.iterdir()}
+    return bool(names & {MANIFEST, OPEN, EVENTS}) and names <= _FINISHED | _UNFINISHED
+
+
+def is_closing(folder: Path) -> bool:
+    """Has finalising begun, or even ended?"""
+    return (folder / CLOSING).exists() or (folder / MANIFEST).exists()
+
+
+def drop_marks(folder: Path) -> None:
+    """Remove the marks of an open recording after the manifest has been written."""
+    for name in _MARKS:
+        (folder / name).unlink(missing_ok=True)
+
+
+def drop_empty_segments(folder: Path) -> None:
+    """The folder of a process that ended before it had a segment."""
+    with suppress(OSError):
+        (folder / SEGMENTS).rmdir()
+
+
+def foreign_entries(folder: Path) -> list[Path]:
+    """Return the entries that do not belong to a finished capture directory.
+
+    A directory with a valid manifest is complete. A kill directly after writing it leaves the marks
+    of the writer, which recovery removes.
+    """
+    known = _FINISHED.union(_MARKS)
+    return sorted(entry for entry in folder.iterdir() if entry.name not in known)
+
+
+def runs_folder(root: Path) -> Path:
+    """Return the folder for captures without an explicit path."""
+    return root / FOLDER / "runs"
+
+
+def new_capture_path(root: Path) -> Path:
+    """A capture of our own naming; names sort by time. Captures are not for a repository.
+
+    Raises :class:`SinkUnwritable` where the folder for captures cannot be created.
+    """
+    folder = runs_folder(root)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignored = folder / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+    return folder / f"{stamp}-{entropy(2).hex()}"
+
+
+def free_sibling(place: Path) -> Path:
+    """``place`` if there is nothing, else the first of ``place-2``, ``place-3`` … that is free. It is
+    created, so that no other process takes it.
+
+    Raises :class:`SinkUnwritable` where it cannot be created.
+    """
+    try:
+        if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+            return place
+        for number in count(2):
+            beside = place.with_name(f"{place.name}-{number}")
+            with suppress(FileExistsError):
+                beside.mkdir()
+                return beside
+    except OSError as error:
+        raise unwritable(place, error) from None
+    raise AssertionError("there is no last number")
+
+
+# Blobs, half-written ones too, the logs and sealed values of processes, and what was torn off.
+_OURS = re.compile(
+    r"[0-9a-f]{64}(?:\..*)?|.+\.(?:jsonl|sealed)(?:\.tail(?:\.[0-9]+)?)?|.+\.streams"
+)
+
+
+def drop_capture(folder: Path, *, made: bool) -> None:
+    """Remove an unfinished capture directory; the folder itself only when the writer ``made`` it.
+
+    Raises OSError.
+    """
+    # Without its events a sealed value means nothing; without these an event is still an event.
+    _drop_files(folder, SEALED, SEALED_MERGED)
+    _drop_files(folder, STREAMS, f"{STREAMS}.tmp", MERGED, EVENTS)
+    for name in (SEGMENTS, BLOBS, TORN):
+        drop_folder(folder / name)
+    _drop_files(folder, f"{MERGED}.tmp", f"{MANIFEST}.tmp", CLOSING, OPEN)
+    if made:
+        _drop_empty(folder)
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove what a writer puts into a folder of a recording; anything else keeps it there."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        _drop_files(Path(parent), *filter(_OURS.fullmatch, names))
+        _drop_empty(Path(parent))
+
+
+def _drop_files(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _drop_empty(folder: Path) -> None:
+    with suppress(OSError):  # it holds something that is not ours
+        folder.rmdir()
+
+
+def is_open_as(path: Path, fd: int) -> bool:
+    """Return whether ``path`` is the file that is open as ``fd``. A negative ``fd`` never matches."""
+    try:
+        return fd >= 0 and os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def not_removed(path: Path, error: OSError) -> SinkUnwritable:
+    """The error for a recording that was given up and could not be removed."""
+    return SinkUnwritable(
+        f"the recording at {path} was given up but cannot be removed: {error.strerror or error}",
+        hint="remove it by hand",
+        errno=error.errno,
     )

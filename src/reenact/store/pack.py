@@ -20,17 +20,20 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkError
-from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
 from reenact.store.files import (
+    BLOBS,
+    EVENTS,
+    MANIFEST,
+    SIGNATURE,
     create_private,
     make_private_folder,
     open_regular,
     sync_file,
     unwritable,
 )
-from reenact.store.payloads.decoder import ReadLimits
+from reenact.store.payload_decoder import ReadLimits
+from reenact.store.reader import tape_blobs
 from reenact.store.sign import signature_path
-from reenact.store.tape.reader import tape_blobs
 from reenact.store.verify import Report, verify
 
 __all__ = ["MOST", "pack", "pack_contents", "packed_members", "unpack"]

@@ -20,12 +20,12 @@ from reenact.format.event import ROOT_LANE, TYPES, Data, Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, RedactionInfo, Seed
 from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.directory.layout import EVENTS
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.writer import Durability
+from reenact.store.files import EVENTS
+from reenact.store.log_writer import Durability
 from reenact.store.seal import own_seal
-from reenact.store.sink import Options, Sink
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options, Sink
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Recording", "again", "default_profile", "make_seed", "start_recording"]

@@ -24,46 +24,45 @@ from reenact.format.canonical import stored
 from reenact.format.event import Envelope, TapePrefix
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed, check_version
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.layout import (
+from reenact.store.blobs import Blobs
+from reenact.store.files import (
     BLOBS,
     EVENTS,
     MANIFEST,
     MERGED,
     OPEN,
+    create_private,
     drop_empty_segments,
     drop_marks,
-    segment_files,
-)
-from reenact.store.directory.segments import finish_merge, merge, read_open
-from reenact.store.directory.sink import finish_swap
-from reenact.store.files import (
-    create_private,
     is_locked,
     open_regular,
     replace_file,
+    segment_files,
     try_folder_lock,
     unwritable,
 )
-from reenact.store.log.integrity import (
+from reenact.store.integrity import (
     blob_totals,
     close_manifest,
     encode_manifest,
     set_orphans_aside,
     set_tail_aside,
 )
-from reenact.store.log.journal import add_unfinished, recover_journal
-from reenact.store.log.reader import LogReader
-from reenact.store.log.writer import whole_lines, whole_size
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.reader import open_directory, open_recording
-from reenact.store.tape.reader import (
+from reenact.store.journal import add_unfinished, recover_journal
+from reenact.store.log_reader import LogReader
+from reenact.store.log_writer import whole_lines, whole_size
+from reenact.store.reader import (
     drop_closing_line,
+    open_directory,
+    open_recording,
     part_path,
     read_header,
     scan_tape,
     tape_lines,
 )
-from reenact.store.tape.sink import gather_blobs, publish, tidy_tape
+from reenact.store.sinks.directory import finish_swap
+from reenact.store.sinks.segments import finish_merge, merge, read_open
+from reenact.store.sinks.tape import gather_blobs, publish, tidy_tape
 from reenact.store.verify import check_blob_sizes, check_event
 
 __all__ = ["Recovery", "recover"]

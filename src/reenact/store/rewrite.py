@@ -25,16 +25,13 @@ from reenact.format.event import ROOT_LANE, Draft, decode_line, unknown_fields
 from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.format.migration import major_of, migrate_events, migrate_manifest
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.layout import EVENTS, MANIFEST
-from reenact.store.directory.sink import DirectorySink, swap
-from reenact.store.files import read_regular
-from reenact.store.log.writer import whole_lines
-from reenact.store.reader import open_recording
-from reenact.store.sink import Options, Sink, Status
+from reenact.store.files import EVENTS, MANIFEST, read_regular
+from reenact.store.log_writer import whole_lines
+from reenact.store.reader import open_recording, open_tape, tape_blobs
+from reenact.store.sinks.base import Options, Sink, Status
+from reenact.store.sinks.directory import DirectorySink, swap
+from reenact.store.sinks.tape import TapeSink, header_of, tidy_tape, with_old_identity
 from reenact.store.source import LogSource
-from reenact.store.tape.reader import open_tape, tape_blobs
-from reenact.store.tape.sink import TapeSink, tidy_tape
-from reenact.store.tape.stable import header_of, with_old_identity
 
 __all__ = [
     "RedactionResult",

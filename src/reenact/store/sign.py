@@ -17,8 +17,7 @@ from reenact.errors import ExtraMissing, SignatureInvalid, SinkError, UsageError
 from reenact.format.canonical import canonical
 from reenact.format.decoders import build_decoders
 from reenact.format.manifest import Manifest
-from reenact.store.directory.layout import SIGNATURE
-from reenact.store.files import read_regular, replace_file
+from reenact.store.files import SIGNATURE, read_regular, replace_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

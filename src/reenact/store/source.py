@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from reenact.errors import RecordingDamaged
 from reenact.format.event import Event, unknown_fields
 from reenact.format.manifest import Manifest
-from reenact.store.directory.layout import SEALED
-from reenact.store.files import open_regular
-from reenact.store.log.integrity import referenced_blobs
-from reenact.store.log.reader import LogReader
-from reenact.store.log.writer import Tally, whole_lines
-from reenact.store.payloads.blobs import Blobs
+from reenact.store.blobs import Blobs
+from reenact.store.files import SEALED, open_regular
+from reenact.store.integrity import referenced_blobs
+from reenact.store.log_reader import LogReader
+from reenact.store.log_writer import Tally, whole_lines
 from reenact.store.seal import Restored, SealedLine, read_sealed, restore
 
 if TYPE_CHECKING:  # most recordings have nothing that a key opens

@@ -18,9 +18,9 @@ from reenact.format.content_hash import ContentHash
 from reenact.format.event import Data, Event, decode_line, parse
 from reenact.format.manifest import Manifest, Seed
 from reenact.format.payloads import PAYLOADS
-from reenact.store.directory.layout import MANIFEST, TORN, foreign_entries
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import ReadLimits, blob_references
+from reenact.store.blobs import Blobs
+from reenact.store.files import MANIFEST, TORN, foreign_entries
+from reenact.store.payload_decoder import ReadLimits, blob_references
 from reenact.store.reader import open_recording, unreadable
 from reenact.store.source import LogSource
 

@@ -5,7 +5,7 @@ Reenact's own tests use them. They touch neither files nor the network.
 
 from __future__ import annotations
 
-from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.testing.clock import VirtualClock
 from reenact.testing.playbook import Playbook
 from reenact.testing.recordings import recording

@@ -18,7 +18,7 @@ from reenact.policy.access import KNOWN, Access, Capabilities
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import DEFAULT, Pinned, Policy, SessionMode
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing.notation import call_of, lines_of, parse_line
 from reenact.testing.recordings import recording
 

@@ -17,8 +17,8 @@ from reenact.format.event import Data
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import DEFAULT
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 from reenact.testing.clock import VirtualClock
 from reenact.testing.notation import Line, call_of, lines_of, parse_line
 

@@ -25,9 +25,9 @@ from reenact.errors import UsageError
 from reenact.format.event import Event
 from reenact.policy.model import DEFAULT, Ignore, Pinned, Policy, SessionMode
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.copy_sink import CopyOnWriteSink
-from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.copy import CopyOnWriteSink
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.warning import Warn
 from reenact.testing.clock import VirtualClock
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 from tests.integration.programs import kill_at_each_step as killing
 from tests.integration.scenes import OLD, TAPE_STORY
 from tests.integration.stories import brief_story

@@ -17,8 +17,8 @@ from typing import Any
 
 from reenact import Redactor, start_recording
 from reenact.format.event import Draft
-from reenact.store.directory.segments import join_directory
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.segments import join_directory
 from tests.integration.programs.acknowledge import Acknowledge
 from tests.integration.stories import long_story
 

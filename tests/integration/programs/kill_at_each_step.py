@@ -18,14 +18,14 @@ from typing import Any
 
 from reenact import Draft, Redactor
 from reenact._system import start_clock
-from reenact.store.directory.segments import join_directory
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.writer import Durability
+from reenact.store.log_writer import Durability
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.segments import join_directory
+from reenact.store.sinks.tape import TapeSink
 from tests.integration.scenes import (
     KEY,
     OLD,

@@ -13,8 +13,8 @@ import reenact
 from reenact.exchange.model import Body, Change, ErrorFacts, Payload, Processor, Trace
 from reenact.format.event import Draft
 from reenact.format.manifest import Seed
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.pack import unpack
+from reenact.store.sinks.directory import DirectorySink
 from tests.integration.small import write_small
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange, named, packed, silent

@@ -13,8 +13,8 @@ from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
 from reenact.policy.model import DEFAULT, Mode, Pinned
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.memory import MemorySink, MemorySource, memory_seed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 
 __all__ = ["Stage"]
 

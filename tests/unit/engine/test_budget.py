@@ -16,7 +16,7 @@ from reenact.engine.recording.budget import (
     repeat_refusal,
 )
 from reenact.policy.model import Budgets
-from reenact.store.memory import memory_source
+from reenact.store.sinks.memory import memory_source
 
 
 def _room(**budgets: int) -> RecordingBudget:

@@ -11,7 +11,7 @@ import pytest
 
 from reenact import BudgetExceeded, DivergenceError, Policy, Session, UsageError, ValueRefused
 from reenact.policy.model import Budgets
-from reenact.store.memory import memory_source
+from reenact.store.sinks.memory import memory_source
 from tests.unit.engine.stage import Stage
 
 ASK = {"provider": "p", "model": "m", "inputHash": "h"}

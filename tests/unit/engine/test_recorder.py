@@ -15,9 +15,9 @@ from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.format.deliveries import LONGEST_RUN
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.copy_sink import CopyOnWriteSink
-from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.copy import CopyOnWriteSink
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed, memory_source
 
 
 class Desk:

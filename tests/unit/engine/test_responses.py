@@ -12,7 +12,7 @@ from reenact import DivergenceError, Session, ValueRefused
 from reenact.engine.call import Call
 from reenact.engine.codecs import PLAIN_STREAM_CODEC, BufferedResponse
 from reenact.engine.execution.streams import fetch_response, fetch_response_async
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session
 
 CALL = Call(

@@ -9,7 +9,7 @@ import pytest
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.runs.options import Options, last_run
-from reenact.store.directory.layout import runs_folder
+from reenact.store.files import runs_folder
 
 COMMAND = ("python", "program.py")
 

@@ -12,10 +12,10 @@ from reenact.format.canonical import digest, digest_bytes
 from reenact.format.event import Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.reader import open_recording
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.tape import TapeSink
 
 NOW = 1_700_000_000_000
 """Milliseconds since the epoch."""

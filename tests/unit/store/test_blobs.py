@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import RecordingDamaged
-from reenact.store.payloads.blobs import Blobs
+from reenact.store.blobs import Blobs
 
 CONTENT = b"content"
 NAME = hashlib.sha256(CONTENT).hexdigest()

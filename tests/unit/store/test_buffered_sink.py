@@ -9,14 +9,14 @@ from reenact.errors import SinkError
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.buffered_sink import BufferedSink, PreparedCache
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.integrity import encode_manifest
-from reenact.store.memory import memory_seed
+from reenact.store.integrity import encode_manifest
 from reenact.store.pack import pack_contents, unpack
+from reenact.store.payload_encoder import prepare
 from reenact.store.reader import open_recording
-from reenact.store.redaction import prepare
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.buffered import BufferedSink, PreparedCache
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.memory import memory_seed
 from reenact.store.verify import verify
 
 SECRET = "sk-proj-" + "Zk3vT9qLw2Xy8Rb5" * 3

@@ -19,11 +19,11 @@ from reenact.errors import SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Draft
 from reenact.format.manifest import RedactionInfo
 from reenact.policy.redaction.redactor import PLACEHOLDER, Profile, Redactor
-from reenact.store.copy_sink import Copier, CopyOnWriteSink
-from reenact.store.memory import MemorySink, MemorySource, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.copy import Copier, CopyOnWriteSink
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_source
 from reenact.store.source import LogSource, SeekableSource
 from reenact.store.verify import verify
 from tests.unit.store.samples import (

@@ -16,9 +16,9 @@ from reenact.errors import (
     ValueRefused,
     WriterBusy,
 )
-from reenact.store.directory.segments import join_directory, read_open
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.reader import open_recording
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.segments import join_directory, read_open
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -11,10 +11,10 @@ import pytest
 from reenact.errors import SinkError, SinkUnwritable, WriterBusy
 from reenact.format.canonical import digest_bytes
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.segments import join_directory
-from reenact.store.directory.sink import DirectorySink
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.segments import join_directory
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -10,11 +10,11 @@ import pytest
 from reenact.errors import SinkError, UsageError
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.copy_sink import Copier, CopyOnWriteSink
-from reenact.store.memory import MemorySink, memory_seed, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.rewrite import redact_again
-from reenact.store.sink import Sink
+from reenact.store.sinks.base import Sink
+from reenact.store.sinks.copy import Copier, CopyOnWriteSink
+from reenact.store.sinks.memory import MemorySink, memory_seed, memory_source
 from tests.unit.store.samples import (
     CLOCK,
     PLAIN,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from reenact.errors import RecordingMissing
-from reenact.store.directory.segments import join_directory
 from reenact.store.reader import follow
+from reenact.store.sinks.segments import join_directory
 from tests.unit.store.samples import PLAIN, abandon, draft, notes, record, start_sink
 
 

@@ -16,7 +16,7 @@ import pytest
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import PLAIN, contents, datas, draft, start_sink
 

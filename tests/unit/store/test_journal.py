@@ -13,11 +13,11 @@ from reenact._system import start_clock
 from reenact.format.canonical import decode
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.journal import Journal, journal_path
-from reenact.store.memory import memory_seed
-from reenact.store.sink import Options
-from reenact.store.tape.sink import TapeSink
+from reenact.store.journal import Journal, journal_path
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.memory import memory_seed
+from reenact.store.sinks.tape import TapeSink
 
 SECRET = "sk-" + "Zz9Planted0SecretXx7"
 DECLARED = "the-blue-heron-at-noon"

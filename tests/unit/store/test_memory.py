@@ -15,10 +15,10 @@ import pytest
 from reenact.errors import SinkError, UsageError, ValueRefused
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
-from reenact.store.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal
-from reenact.store.sink import CopySink, Options, Sink
+from reenact.store.sinks.base import CopySink, Options, Sink
+from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed, memory_source
 from reenact.store.source import SeekableSource, Source
 from tests.unit.store.samples import NOW, PLAIN, draft, make_seed, notes, record
 

@@ -13,7 +13,7 @@ from reenact.policy.redaction.redactor import Redactor
 from reenact.store.pack import pack, unpack
 from reenact.store.seal import Seal
 from reenact.store.sign import check_signature, new_key, sign
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import PLAIN, contents, draft, notes, read_manifest, record
 

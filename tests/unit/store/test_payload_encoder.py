@@ -14,11 +14,11 @@ from reenact.errors import RecordingDamaged
 from reenact.format.canonical import decode, exact
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import PayloadDecoder, blob_references, is_delta
-from reenact.store.payloads.encoder import PayloadEncoder
+from reenact.store.blobs import Blobs
+from reenact.store.payload_decoder import PayloadDecoder, blob_references, is_delta
+from reenact.store.payload_encoder import PayloadEncoder
 from reenact.store.reader import open_recording
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import PLAIN, datas, draft, raw_lines, read_manifest, record
 

@@ -9,11 +9,11 @@ import pytest
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished, WriterBusy
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.segments import join_directory
 from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.segments import join_directory
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

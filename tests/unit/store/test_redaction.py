@@ -8,8 +8,8 @@ import pytest
 from reenact.format.canonical import digest_bytes, exact
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
-from reenact.store.redaction import prepare
-from reenact.store.sink import Options
+from reenact.store.payload_encoder import prepare
+from reenact.store.sinks.base import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import datas, draft, record
 

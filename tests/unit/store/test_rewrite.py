@@ -14,7 +14,7 @@ from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.rewrite import migrate, redact_again
 from reenact.store.seal import Seal
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -8,10 +8,10 @@ import pytest
 from reenact.errors import RecordingDamaged
 from reenact.format.manifest import Flag
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
-from reenact.store.directory.segments import join_directory
 from reenact.store.reader import open_recording
 from reenact.store.seal import Seal, read_sealed
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.segments import join_directory
 from reenact.store.verify import verify
 from tests.unit.store.samples import NOW, draft, read_manifest, record, start_sink
 

@@ -19,8 +19,8 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.format.event import Prefix
-from reenact.store.log.writer import Tally
-from reenact.store.payloads.decoder import is_delta
+from reenact.store.log_writer import Tally
+from reenact.store.payload_decoder import is_delta
 from reenact.store.reader import open_recording
 from reenact.store.verify import verify
 from tests.unit.store.samples import (

@@ -17,7 +17,7 @@ from reenact.errors import (
 )
 from reenact.format.manifest import Flag
 from reenact.store.reader import open_recording
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.tape import TapeSink
 from reenact.store.verify import verify
 from tests.unit.store.samples import (
     CLOCK,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reenact.format.event import Draft
-from reenact.store.tape.sink import TapeSink
+from reenact.store.sinks.tape import TapeSink
 from reenact.store.verify import verify
 from tests.unit.store.samples import CLOCK, PLAIN, datas, draft, make_seed, record
 

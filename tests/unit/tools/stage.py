@@ -9,7 +9,7 @@ from typing import Any
 import reenact
 from reenact import Policy
 from reenact.policy.model import BoundaryRule
-from reenact.store.memory import MemorySource
+from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session
 from reenact.tools.tool import tool
 

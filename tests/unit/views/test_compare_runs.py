@@ -13,7 +13,7 @@ import pytest
 import reenact
 from reenact.format.event import Event
 from reenact.policy.matching import Rules
-from reenact.store.memory import MemorySource, memory_source
+from reenact.store.sinks.memory import MemorySource, memory_source
 from reenact.views.calls import RecordedCall
 from reenact.views.compare.runs import Comparison, LanePair, Same
 

@@ -20,7 +20,7 @@ from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format.canonical import decode
 from reenact.format.event import TYPES, Event, unknown_fields
 from reenact.policy.nearest import did_you_mean
-from reenact.store.directory.layout import MANIFEST
+from reenact.store.files import MANIFEST
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 

@@ -15,8 +15,8 @@ from reenact.cli._parser import Command, Parser, json_flag, recording
 from reenact.cli._recordings import parent_json, parent_line, recording_at
 from reenact.format.event import lane_order
 from reenact.format.manifest import Manifest
-from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
-from reenact.store.payloads.decoder import is_delta
+from reenact.store.files import BLOBS, EVENTS, MANIFEST, SEALED, SIGNATURE, TORN
+from reenact.store.payload_decoder import is_delta
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
 

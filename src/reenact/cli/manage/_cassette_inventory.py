@@ -25,7 +25,7 @@ from reenact.format.manifest import FORMAT, Flag, Manifest
 from reenact.policy.model import DEFAULT, Pinned
 from reenact.policy.paths import FOLDER, has_policies
 from reenact.runs.reports import count_calls
-from reenact.store.tape.reader import open_tape, part_path, tape_blobs
+from reenact.store.reader import open_tape, part_path, tape_blobs
 
 __all__ = [
     "Cassette",

@@ -32,7 +32,7 @@ from reenact.format.event import Event
 from reenact.format.manifest import Manifest
 from reenact.policy.paths import find_root
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.store.tape.reader import open_tape
+from reenact.store.reader import open_tape
 
 __all__ = ["COMMANDS"]
 

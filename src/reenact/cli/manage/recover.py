@@ -11,10 +11,10 @@ from reenact.cli._output import count, escape_controls, json_line
 from reenact.cli._parser import Command, Parser, json_flag, recording
 from reenact.cli._recordings import recording_at
 from reenact.errors import RecordingDamaged
-from reenact.store.directory.layout import MANIFEST
+from reenact.store.files import MANIFEST
+from reenact.store.reader import part_path
 from reenact.store.recover import Recovery
 from reenact.store.recover import recover as close_unfinished
-from reenact.store.tape.reader import part_path
 
 __all__ = ["COMMANDS"]
 

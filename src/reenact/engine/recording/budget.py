@@ -17,7 +17,7 @@ from reenact.format.event import Data, Event
 from reenact.format.manifest import Manifest
 from reenact.policy.access import over_bytes, over_entries, over_response
 from reenact.policy.model import Policy
-from reenact.store.directory.layout import EVENTS
+from reenact.store.files import EVENTS
 
 __all__ = [
     "RecordingBudget",

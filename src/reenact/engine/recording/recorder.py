@@ -25,9 +25,9 @@ from reenact.format.event import Data, Draft, Event
 from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import BranchSink, CopyOnWriteSink
-    from reenact.store.log.journal import Note
-    from reenact.store.sink import Sink
+    from reenact.store.journal import Note
+    from reenact.store.sinks.base import Sink
+    from reenact.store.sinks.copy import BranchSink, CopyOnWriteSink
 
 __all__ = ["InFlightCall", "Recorder"]
 
@@ -88,7 +88,7 @@ class Recorder:
         self._copy_sink = copy_sink
         self._lock = lock or threading.RLock()
         self._run: _Run | None = None
-        from reenact.store.sink import watch_forks  # there is one, if there is a sink
+        from reenact.store.sinks.base import watch_forks  # there is one, if there is a sink
 
         watch_forks(self)
 

@@ -24,17 +24,16 @@ from reenact.format.event import ROOT_LANE, Event
 from reenact.format.manifest import Origin, PolicyRef, Seed
 from reenact.policy.access import KNOWN
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.buffered_sink import BufferedSink, PreparedCache
-from reenact.store.copy_sink import BranchSink, Copier, CopyOnWriteSink
-from reenact.store.directory.layout import EVENTS
-from reenact.store.directory.segments import SegmentSink, read_open
-from reenact.store.directory.sink import DirectorySink
+from reenact.store.files import EVENTS
 from reenact.store.recording import again, make_seed
 from reenact.store.seal import own_seal
-from reenact.store.sink import CopySink, Options
+from reenact.store.sinks.base import CopySink, Options
+from reenact.store.sinks.buffered import BufferedSink, PreparedCache
+from reenact.store.sinks.copy import BranchSink, Copier, CopyOnWriteSink
+from reenact.store.sinks.directory import DirectorySink
+from reenact.store.sinks.segments import SegmentSink, read_open
+from reenact.store.sinks.tape import TapeSink, header_of, with_old_identity
 from reenact.store.source import SeekableSource
-from reenact.store.tape.sink import TapeSink
-from reenact.store.tape.stable import header_of, with_old_identity
 
 __all__ = [
     "BufferedRecordings",
@@ -265,7 +264,7 @@ def join_recording(settings: Settings) -> SessionResources:
 def open_without_output(settings: Settings, reason: str) -> SessionResources:
     """The outside of a session that records, where nothing can be written: the program runs, and the
     manifest that the session has at its end has the status ``error`` and this ``reason``."""
-    from reenact.store.memory import MemorySink  # few sessions need it
+    from reenact.store.sinks.memory import MemorySink  # few sessions need it
 
     clock, redactor = start_clock(), settings.redactor()
     options = Options(redactor=redactor, warn=settings.warn)

@@ -32,15 +32,14 @@ from reenact.policy.model import DEFAULT
 from reenact.policy.paths import rrbin_of
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import unwritable
-from reenact.store.reader import open_recording, unreadable
+from reenact.store.reader import open_recording, part_path, unreadable
 from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.source import LogSource, SeekableSource
-from reenact.store.tape.reader import part_path
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
-    from reenact.store.copy_sink import CopyOnWriteSink
+    from reenact.store.sinks.copy import CopyOnWriteSink
 
 __all__ = [
     "make_comparer",

@@ -17,8 +17,8 @@ from reenact.store.source import SeekableSource
 
 if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
-    from reenact.store.copy_sink import BranchSink, Copier, CopyOnWriteSink
-    from reenact.store.sink import CopySink
+    from reenact.store.sinks.base import CopySink
+    from reenact.store.sinks.copy import BranchSink, Copier, CopyOnWriteSink
 
 __all__ = ["SessionResources"]
 

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
     from reenact.engine.scheduling import loop_scheduler
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
-    from reenact.store.copy_sink import CopyOnWriteSink
+    from reenact.store.sinks.copy import CopyOnWriteSink
     from reenact.store.source import SeekableSource
 else:
     loop_scheduler = lazy_module("reenact.engine.scheduling.loop_scheduler")  # loads asyncio

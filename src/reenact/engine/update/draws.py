@@ -25,7 +25,7 @@ from reenact.engine.lanes import Lane
 from reenact.format.draws import Name, dump_aside
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import CopyOnWriteSink
+    from reenact.store.sinks.copy import CopyOnWriteSink
 
 __all__ = ["UpdateDraws"]
 

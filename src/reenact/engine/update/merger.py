@@ -20,7 +20,7 @@ from reenact.format.event import Data, Event
 from reenact.policy.matching import Comparer
 
 if TYPE_CHECKING:
-    from reenact.store.copy_sink import CopyOnWriteSink
+    from reenact.store.sinks.copy import CopyOnWriteSink
 
 __all__ = ["RecordingMerger"]
 

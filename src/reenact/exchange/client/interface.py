@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from reenact.exchange.model import Command, Exchange, Payload, Route
-from reenact.store.buffered_sink import Contents
+from reenact.store.sinks.buffered import Contents
 
 __all__ = [
     "ClientState",

@@ -15,7 +15,7 @@ import msgspec
 
 from reenact.exchange.client.limits import CLOCKS_DIFFER
 from reenact.store.files import replace_file
-from reenact.store.log.writer import whole_lines, write_whole
+from reenact.store.log_writer import whole_lines, write_whole
 
 __all__ = ["EndState", "Journal", "KnownReplay", "ReplayEnd"]
 

@@ -36,7 +36,7 @@ from reenact.exchange.model import (
     StateReport,
 )
 from reenact.format.decoders import build_all_decoders
-from reenact.store.buffered_sink import Contents
+from reenact.store.sinks.buffered import Contents
 from reenact.store.warning import Warn, print_warning
 
 __all__ = [

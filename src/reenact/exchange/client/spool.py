@@ -23,10 +23,9 @@ import msgspec
 from reenact._system import entropy, id_bytes
 from reenact.exchange.client.workers import Notices
 from reenact.exchange.model import Exchange
-from reenact.store.buffered_sink import Contents
-from reenact.store.directory.layout import EVENTS, MANIFEST
-from reenact.store.files import folder_size, make_private_folder, replace_file
-from reenact.store.log.writer import write_whole
+from reenact.store.files import EVENTS, MANIFEST, folder_size, make_private_folder, replace_file
+from reenact.store.log_writer import write_whole
+from reenact.store.sinks.buffered import Contents
 
 __all__ = [
     "CAPTURE",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from reenact.errors import RecordingMissing, UsageError
 from reenact.runs.remote.location import Location
-from reenact.store.directory.layout import EVENTS, MANIFEST
-from reenact.store.tape.reader import open_tape
+from reenact.store.files import EVENTS, MANIFEST
+from reenact.store.reader import open_tape
 
 __all__ = ["find_recordings", "shard_of"]
 

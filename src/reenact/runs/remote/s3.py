@@ -21,7 +21,7 @@ from reenact.errors import (
     UsageError,
 )
 from reenact.runs.remote.location import RECORDING, RemoteRecording
-from reenact.store.directory.layout import BLOBS, EVENTS, MANIFEST, SIGNATURE
+from reenact.store.files import BLOBS, EVENTS, MANIFEST, SIGNATURE
 from reenact.store.pack import unpack
 from reenact.store.verify import verify
 

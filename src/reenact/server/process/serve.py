@@ -23,7 +23,7 @@ from reenact.server.process.logs import LogForm, log_to_stderr
 from reenact.server.process.startup import OpenServer, World, open_server
 from reenact.server.runtime import Limits
 from reenact.server.telemetry.targets import ExportTarget
-from reenact.store.payloads.decoder import limits_from
+from reenact.store.payload_decoder import limits_from
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -28,7 +28,7 @@ from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.telemetry.otlp_receiver import DEPLOYMENT
 from reenact.store.pack import unpack
-from reenact.store.payloads.decoder import ReadLimits
+from reenact.store.payload_decoder import ReadLimits
 from reenact.store.reader import open_recording
 from reenact.views.calls import RecordedCall, read_run
 from reenact.views.content import meaning_of

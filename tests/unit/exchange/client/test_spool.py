@@ -14,10 +14,10 @@ from reenact.exchange.client.spool import DeadLetters, FolderEntry, Spool
 from reenact.exchange.client.workers import Notices
 from reenact.exchange.model import Exchange
 from reenact.format.event import Draft
-from reenact.store.buffered_sink import BufferedSink, Contents
-from reenact.store.memory import memory_seed
 from reenact.store.pack import unpack
-from reenact.store.sink import Options
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.buffered import BufferedSink, Contents
+from reenact.store.sinks.memory import memory_seed
 from tests.integration.exchange.client_helpers import a_capture, an_exchange
 
 

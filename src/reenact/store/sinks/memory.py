@@ -16,13 +16,18 @@ from reenact.errors import SinkError, UsageError
 from reenact.format.event import ROOT_LANE, VERSION, Data, Draft, Event, Head, Prefix
 from reenact.format.manifest import FORMAT, BlobTotals, Flag, Manifest, Model, RedactionInfo, Seed
 from reenact.policy.redaction.redactor import Mark, Profile, Redactor
-from reenact.store.directory.layout import EVENTS
-from reenact.store.log.integrity import LogTotals, close_manifest
-from reenact.store.redaction import Prepared, prepare
+from reenact.store.files import EVENTS
+from reenact.store.integrity import LogTotals, close_manifest
+from reenact.store.payload_encoder import Prepared, prepare
 from reenact.store.seal import Restored, Seal, SealedLine, SealedValues, restore
-from reenact.store.sink import Options, Status, values_to_seal, watch_forks
+from reenact.store.sinks.base import Options, Status, values_to_seal, watch_forks
 
-__all__ = ["MemorySink", "MemorySource", "memory_seed", "memory_source"]
+__all__ = [
+    "MemorySink",
+    "MemorySource",
+    "memory_seed",
+    "memory_source",
+]
 
 _START = 1_700_000_000_000
 """Milliseconds since the epoch: when recordings in memory are made."""

@@ -22,13 +22,18 @@ from reenact.errors import SinkError, UsageError
 from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark, Redactor
-from reenact.store.directory.sink import DirectorySink
-from reenact.store.log.integrity import LogTotals, close_manifest_json, encode_json
-from reenact.store.log.journal import Note
-from reenact.store.redaction import Prepared, prepare
-from reenact.store.sink import Options, Status, watch_forks
+from reenact.store.integrity import LogTotals, close_manifest_json, encode_json
+from reenact.store.journal import Note
+from reenact.store.payload_encoder import Prepared, prepare
+from reenact.store.sinks.base import Options, Status, watch_forks
+from reenact.store.sinks.directory import DirectorySink
 
-__all__ = ["LARGEST", "BufferedSink", "Contents", "PreparedCache"]
+__all__ = [
+    "LARGEST",
+    "BufferedSink",
+    "Contents",
+    "PreparedCache",
+]
 
 LARGEST = 256 * 1024
 """Bytes of events that stay in memory."""
@@ -77,7 +82,7 @@ class PreparedCache:
         self._known: dict[bytes, Prepared] = {}
 
     def prepare(self, event: Draft) -> Prepared:
-        """:func:`reenact.store.redaction.prepare`, which depends on nothing but type and data."""
+        """:func:`reenact.store.payload_encoder.prepare`, which depends on nothing but type and data."""
         if event.type != "state_mutation" or event.data.get("type") != "env_read":
             return prepare(event, self._redactor)
         try:
@@ -95,7 +100,7 @@ class PreparedCache:
 
 
 class BufferedSink:
-    """Records to memory, then to the directory ``path``. See :class:`reenact.store.sink.Sink`.
+    """Records to memory, then to the directory ``path``. See :class:`reenact.store.sinks.base.Sink`.
 
     Nothing survives a kill before the caller has stored :attr:`contents`. Values are never sealed.
     """

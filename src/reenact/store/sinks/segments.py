@@ -28,7 +28,8 @@ from reenact.format.decoders import build_decoders
 from reenact.format.event import Draft, Envelope, Prefix, lane_order
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
-from reenact.store.directory.layout import (
+from reenact.store.blobs import Blobs
+from reenact.store.files import (
     BLOBS,
     EVENTS,
     MERGED,
@@ -36,27 +37,24 @@ from reenact.store.directory.layout import (
     SEALED,
     SEALED_MERGED,
     SEGMENTS,
-    is_closing,
-    segment_files,
-)
-from reenact.store.files import (
     create_locked,
     create_private,
     folder_lock,
+    is_closing,
     make_private_folder,
     read_regular,
+    segment_files,
     sync_file,
     unwritable,
     write_private,
 )
-from reenact.store.log.integrity import LogTotals, scan, set_orphans_aside, set_tail_aside
-from reenact.store.log.journal import Note
-from reenact.store.log.reader import LogReader
-from reenact.store.log.writer import Log
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import BESIDE, is_delta
+from reenact.store.integrity import LogTotals, scan, set_orphans_aside, set_tail_aside
+from reenact.store.journal import Note
+from reenact.store.log_reader import LogReader
+from reenact.store.log_writer import Log
+from reenact.store.payload_decoder import BESIDE, is_delta
 from reenact.store.seal import SealedValues, read_sealed
-from reenact.store.sink import Options, Status, Writer, watch_forks
+from reenact.store.sinks.base import Options, Status, Writer, watch_forks
 
 __all__ = [
     "OpenRecording",

@@ -24,18 +24,18 @@ from reenact.format.deliveries import LONGEST_RUN, SCHEDULE, chunk_delivery, par
 from reenact.format.event import Data, Draft, Prefix
 from reenact.format.manifest import Seed
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.directory.layout import BLOBS
+from reenact.store.blobs import Blobs
 from reenact.store.files import (
+    BLOBS,
     PRIVATE_FILE,
     close_descriptor,
     hold_descriptor,
     write_private,
 )
-from reenact.store.log.integrity import set_tail_aside
-from reenact.store.log.reader import LogReader
-from reenact.store.log.writer import whole_lines, write_whole
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.redaction import prepare
+from reenact.store.integrity import set_tail_aside
+from reenact.store.log_reader import LogReader
+from reenact.store.log_writer import whole_lines, write_whole
+from reenact.store.payload_encoder import prepare
 
 __all__ = [
     "Journal",

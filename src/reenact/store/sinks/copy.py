@@ -14,9 +14,9 @@ from reenact.format.event import Data, Draft, Event
 from reenact.format.json_path import lookup, parse
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
-from reenact.store.log.journal import Note
+from reenact.store.journal import Note
 from reenact.store.seal import Restored, Seal
-from reenact.store.sink import CopySink, Status, watch_forks
+from reenact.store.sinks.base import CopySink, Status, watch_forks
 from reenact.store.source import SeekableSource
 from reenact.store.warning import Warn, print_warning
 
@@ -139,7 +139,7 @@ class CopyOnWriteSink:
     directly. Unused events are copied at the end if they ``is_kept``, with ``rest_fields`` of their
     data changed. The old recording stays unchanged until the new one is complete.
 
-    The contract of :class:`reenact.store.sink.Sink` applies with one exception: an unwritable path
+    The contract of :class:`reenact.store.sinks.base.Sink` applies with one exception: an unwritable path
     can be detected late. It is then a warning, and an error of :meth:`finalize`.
     """
 

@@ -15,18 +15,22 @@ from reenact.errors import SinkError
 from reenact.format.event import Draft, Prefix
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark, Redactor
-from reenact.store.directory.layout import is_open_as
-from reenact.store.files import sync_file
-from reenact.store.log.integrity import LogTotals
-from reenact.store.log.journal import Journal, Note, journal_path
-from reenact.store.log.writer import Durability, Log, Syncer
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.encoder import BLOB_THRESHOLD, PayloadEncoder
-from reenact.store.redaction import Prepared, prepare
+from reenact.store.blobs import Blobs
+from reenact.store.files import is_open_as, sync_file
+from reenact.store.integrity import LogTotals
+from reenact.store.journal import Journal, Note, journal_path
+from reenact.store.log_writer import Durability, Log, Syncer
+from reenact.store.payload_encoder import BLOB_THRESHOLD, PayloadEncoder, Prepared, prepare
 from reenact.store.seal import Seal, SealedValues
 from reenact.store.warning import Warn, print_warning
 
-__all__ = ["CopySink", "Options", "Sink", "Writer", "values_to_seal"]
+__all__ = [
+    "CopySink",
+    "Options",
+    "Sink",
+    "Writer",
+    "values_to_seal",
+]
 
 Status = Literal["ok", "error", "recovered"]
 

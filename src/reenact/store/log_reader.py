@@ -12,9 +12,9 @@ import msgspec
 
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.event import ROOT_LANE, VERSION, Envelope, Event, Head, check_lane
+from reenact.store.blobs import Blobs
 from reenact.store.files import forget_descriptor, hold_descriptor, open_regular
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import PayloadDecoder, ReadLimits, limits_from
+from reenact.store.payload_decoder import PayloadDecoder, ReadLimits, limits_from
 
 __all__ = ["LogReader"]
 

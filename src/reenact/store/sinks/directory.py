@@ -20,54 +20,56 @@ from reenact.errors import RecordingExists, SinkError, SinkUnwritable, UsageErro
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
-from reenact.store.directory.layout import (
+from reenact.store.blobs import Blobs
+from reenact.store.files import (
     BLOBS,
     CLOSING,
     EVENTS,
     MANIFEST,
     OPEN,
     SEGMENTS,
+    close_descriptor,
+    create_locked,
     drop_capture,
     drop_empty_segments,
     drop_marks,
+    folder_lock,
+    hold_descriptor,
+    is_locked,
     is_open_as,
     looks_recorded,
+    make_private_folder,
     not_removed,
+    replace_file,
     segment_files,
+    unwritable,
 )
-from reenact.store.directory.segments import (
+from reenact.store.integrity import (
+    blob_totals,
+    close_manifest,
+    encode_manifest,
+    set_orphans_aside,
+)
+from reenact.store.journal import Note, recover_journal
+from reenact.store.log_writer import write_whole
+from reenact.store.sinks.base import Options, Status, Writer, watch_forks
+from reenact.store.sinks.segments import (
     OpenRecording,
     SegmentSink,
     merge,
     new_writer,
     read_open,
 )
-from reenact.store.files import (
-    close_descriptor,
-    create_locked,
-    folder_lock,
-    hold_descriptor,
-    is_locked,
-    make_private_folder,
-    replace_file,
-    unwritable,
-)
-from reenact.store.log.integrity import (
-    blob_totals,
-    close_manifest,
-    encode_manifest,
-    set_orphans_aside,
-)
-from reenact.store.log.journal import Note, recover_journal
-from reenact.store.log.writer import write_whole
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.sink import Options, Status, Writer, watch_forks
 
-__all__ = ["DirectorySink", "finish_swap", "swap"]
+__all__ = [
+    "DirectorySink",
+    "finish_swap",
+    "swap",
+]
 
 
 class DirectorySink:
-    """Writes a capture directory. See :class:`reenact.store.sink.Sink` for the contract.
+    """Writes a capture directory. See :class:`reenact.store.sinks.base.Sink` for the contract.
 
     With ``replace`` an existing recording is replaced at the end, in one step: until then, and if
     the new one cannot be written to its end, the old one stays as it is.

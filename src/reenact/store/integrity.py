@@ -16,12 +16,18 @@ import orjson
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.content_hash import ContentHash
 from reenact.format.manifest import BlobTotals, Flag, Integrity, Manifest, Model, Seed
-from reenact.store.directory.layout import BLOBS, EVENTS, TORN
-from reenact.store.files import create_private, make_private_folder, open_regular
-from reenact.store.log.reader import LogReader
-from reenact.store.log.writer import Tally, whole_size
-from reenact.store.payloads.blobs import Blobs
-from reenact.store.payloads.decoder import blob_references, is_delta
+from reenact.store.blobs import Blobs
+from reenact.store.files import (
+    BLOBS,
+    EVENTS,
+    TORN,
+    create_private,
+    make_private_folder,
+    open_regular,
+)
+from reenact.store.log_reader import LogReader
+from reenact.store.log_writer import Tally, whole_size
+from reenact.store.payload_decoder import blob_references, is_delta
 
 __all__ = [
     "LogTotals",

@@ -18,7 +18,7 @@ from reenact.errors import RecordingDamaged, UsageError, ValueRefused
 from reenact.format import delta
 from reenact.format.canonical import decode, stored
 from reenact.format.readable_body import from_readable
-from reenact.store.payloads.blobs import Blobs
+from reenact.store.blobs import Blobs
 
 __all__ = [
     "BESIDE",

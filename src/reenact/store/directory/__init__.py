@@ -1,1 +1,0 @@
-"""Capture directories: their layout, their writer, and the segments of further processes."""

@@ -1,1 +1,0 @@
-"""Stored payloads: inline, as a delta on earlier payloads, or as blobs."""

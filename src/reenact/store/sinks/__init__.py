@@ -1,0 +1,1 @@
+"""Writers of recordings: capture directories, segments, tapes, buffered, copied and in memory."""

@@ -1,1 +1,0 @@
-"""Tapes: recordings in a single file that can be reviewed and checked in."""
