@@ -39,7 +39,10 @@ Messages never contain recorded payloads: only paths, names, numbers and digests
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "AuditInvalid",
@@ -74,6 +77,8 @@ __all__ = [
     "ValueRefused",
     "WebFailed",
     "WriterBusy",
+    "did_you_mean",
+    "nearest",
 ]
 
 
@@ -339,3 +344,24 @@ class DivergenceError(BaseException):
     def to_json(self) -> dict[str, Any]:
         """Return the stable machine-readable form of the divergence."""
         return self.divergence.to_json()
+
+
+# Suggestions for misspelled names
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the most similar of the ``known`` names, ignoring case; None if none is similar."""
+    from difflib import get_close_matches  # most programs make no mistakes
+
+    spelled = {one.lower(): one for one in known}
+    found = get_close_matches(name[:120].lower(), spelled, 1, 0.6)
+    return spelled[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint: the nearest name, otherwise all of them."""
+    names = sorted(known)
+    found = nearest(name, names)
+    if found is not None:
+        return f"did you mean {found}?"
+    return f"one of {', '.join(names)}" if names else "none is known"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reenact.engine.call import Call, Reexecute, Serve
 from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.testing import MemorySource, Playbook, recording
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reenact.engine.call import Serve
 from reenact.policy.model import BoundaryRule, Policy
 from reenact.testing import Playbook
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 from tests.property.programs import (
     PROGRAMS,
     Program,

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.format.migration import Step, migrate_events, migrate_manifest
+from reenact.store.rewrite import Step, migrate_events, migrate_manifest
 from tests.property.values import DATA, NAMES
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reenact.policy.index import check_all, load_policy
 from reenact.policy.redaction.names import Names
-from reenact.policy.x07.files import load_arch
-from reenact.policy.x07.importer import import_arch
+from reenact.policy.x07_files import load_arch
+from reenact.policy.x07_importer import import_arch
 from tests.unit.policy.arches import ARCH_POLICY, ARCH_SANITIZER, REFERENCE, arch_index, put_arch
 from tests.unit.policy.sets import put
 

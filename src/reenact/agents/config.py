@@ -12,8 +12,7 @@ import msgspec
 from reenact.boundaries.registry import PATCHES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
-from reenact.errors import RecordingExists, SinkUnwritable, UsageError
-from reenact.policy.nearest import did_you_mean
+from reenact.errors import RecordingExists, SinkUnwritable, UsageError, did_you_mean
 from reenact.policy.paths import find_root
 from reenact.store.files import free_sibling, new_capture_path, runs_folder, unwritable
 from reenact.store.warning import Warn

@@ -10,8 +10,14 @@ from reenact.agents.loop import Outcome
 from reenact.agents.messages import ToolRequest, ToolSpec
 from reenact.agents.model_failures import error_text
 from reenact.engine.codecs import RecordedFailure
-from reenact.errors import PolicyRefused, ReenactError, ToolNotRecorded, UsageError, ValueRefused
-from reenact.policy.nearest import did_you_mean
+from reenact.errors import (
+    PolicyRefused,
+    ReenactError,
+    ToolNotRecorded,
+    UsageError,
+    ValueRefused,
+    did_you_mean,
+)
 from reenact.tools.tool import Tool, tool
 from reenact.tools.values import to_plain
 

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from importlib import import_module
+from typing import Any
 
 from reenact.cli._commands import ABOUT, TABLE, overview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
 __all__ = [
     "DEFAULT_WIDTH",
     "NEAREST",
     "RECORDING",
+    "VERDICTS",
     "Command",
     "Group",
     "Misuse",
     "Parser",
+    "add_filters",
     "columns",
     "command_parser",
     "find_command",
@@ -38,7 +42,9 @@ __all__ = [
     "root",
     "rules",
     "seconds",
+    "since_and_until",
     "times",
+    "to_search",
     "width_flag",
     "wrap",
 ]
@@ -314,3 +320,66 @@ def times(parser: Parser) -> None:
     when = "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"
     parser.add_argument("--since", metavar="TIME", help=when)
     parser.add_argument("--until", metavar="TIME", help="the same; a day is included")
+
+
+VERDICTS = ("identical", "equivalent", "fixed", "regressed", "diverged")
+_AGO = re.compile(r"\d{1,6}\s*(s|min|m|h|d|w)")
+_NAMES = {
+    "app": "app",
+    "environment": "environment",
+    "route": "route",
+    "status": "status",
+    "trace": "traceId",
+    "correlation": "correlationId",
+    "text": "text",
+}
+"""Names of the filters by option."""
+
+
+def add_filters(parser: Parser) -> None:
+    """Add the options that filter exchanges."""
+    add = parser.add_argument
+    add("--app", metavar="APP", help="only this app")
+    add("--environment", metavar="NAME", help="only this environment")
+    add("--route", metavar="ROUTE", help="only this route")
+    add("--status", choices=("completed", "failed"), help="only exchanges with this outcome")
+    add(
+        "--replays",
+        choices=("none", "only", "any"),
+        help="without replays, only replays, or both (default: none)",
+    )
+    add("--replayable", action="store_true", help="only replayable exchanges")
+    add("--trace", metavar="ID", help="only this trace")
+    add("--correlation", metavar="ID", help="only this correlation id")
+    times(parser)
+
+
+def to_search(args: argparse.Namespace, now: int) -> dict[str, Any]:
+    """Return the filters as the server saves them. ``now`` is in milliseconds.
+
+    ``--since 2h`` is stored as a duration, so a saved search starts two hours before each use.
+    """
+    found: dict[str, Any] = {
+        name: value for option, name in _NAMES.items() if (value := getattr(args, option))
+    }
+    if args.replays is not None:
+        found["replay"] = {"none": False, "only": True, "any": "any"}[args.replays]
+    if args.replayable:
+        found["replayable"] = True
+    limits = {name: value for name, value in since_and_until(args).items() if value is not None}
+    if args.since is not None and _AGO.fullmatch(args.since.strip()):
+        found["within"] = max(now - limits.pop("since"), 1)
+    return {**found, **limits}
+
+
+def since_and_until(args: argparse.Namespace) -> dict[str, int | None]:
+    """Return ``--since`` and ``--until`` in milliseconds."""
+    from datetime import datetime
+
+    from reenact.search.query import read_moment
+
+    now = datetime.now().astimezone()
+    return {
+        "since": None if args.since is None else read_moment(args.since, now),
+        "until": None if args.until is None else read_moment(args.until, now, end=True),
+    }

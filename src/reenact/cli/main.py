@@ -103,7 +103,7 @@ def _run_command(args: argparse.Namespace) -> int:
 def _without_command(parser: Parser, argv: list[str]) -> int:
     if argv and not argv[0].startswith("-"):
         from reenact.cli._parser import Misuse
-        from reenact.policy.nearest import nearest
+        from reenact.errors import nearest
 
         meant = nearest(argv[0], (name for name, _, _ in TABLE))
         guess = f"; did you mean {meant}?" if meant else ""

@@ -14,8 +14,7 @@ import msgspec
 
 from reenact.engine.divergence.model import Divergence
 from reenact.errors import PolicyRefused
-from reenact.format.deliveries import CHUNK, SCHEDULE
-from reenact.format.event import Data, Event
+from reenact.format.event import CHUNK, SCHEDULE, Data, Event
 
 __all__ = [
     "CAPABILITIES",

@@ -30,7 +30,7 @@ from reenact.format.event import Data
 from reenact.format.json_path import lookup, parse
 from reenact.policy.matching import Comparer
 from reenact.policy.redaction.redactor import Screen
-from reenact.policy.redaction.streams import payload
+from reenact.policy.redaction.structure import payload
 
 __all__ = [
     "PLAIN_CODEC",

@@ -9,11 +9,10 @@ from typing import Final, get_args
 
 import msgspec
 
-from reenact.errors import UsageError
+from reenact.errors import UsageError, did_you_mean
 from reenact.exchange.model import Boundaries, Containment, DriverUse, FileWrites
 from reenact.hermetic.driver_statements import DRIVERS, Treatment, can_refuse, loaded_drivers
 from reenact.policy.drivers import driver_named
-from reenact.policy.nearest import did_you_mean
 
 __all__ = [
     "Declarations",

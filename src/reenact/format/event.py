@@ -1,8 +1,8 @@
-"""The event envelope, version 1, the line it is written as, and lane names.
+"""The event envelope, version 1, the line it is written as, lane names, and delivery events.
 
 The order of the fields is fixed and ``data`` is last, so that a writer encodes the payload once and
 inserts it, and a reader can skip it. A lane (``0``, ``0.1``, ``0.1.2``) is the causal identity of a
-task, thread or job.
+task, thread or job. A delivery event only states when a result was handed to the program.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ import msgspec
 import orjson
 
 from reenact.errors import RecordingDamaged, ValueRefused
-from reenact.format.canonical import MAX_DEPTH, decode, has_marks, plain, stored
+from reenact.format.canonical import MAX_DEPTH, decode, digest_bytes, has_marks, plain, stored
 from reenact.format.decoders import build_decoders
 
 __all__ = [
+    "CHUNK",
+    "DROPPED",
+    "LONGEST_CHUNK_RUN",
+    "NO_VALUE",
     "ROOT_LANE",
+    "SCHEDULE",
+    "STOPPED",
     "TYPES",
     "VERSION",
     "Draft",
@@ -28,9 +34,12 @@ __all__ = [
     "Prefix",
     "TapePrefix",
     "check_lane",
+    "chunk_delivery",
     "decode_line",
+    "delivery_names",
     "lane_order",
     "parse",
+    "parse_chunk_delivery",
     "unknown_fields",
 ]
 
@@ -325,3 +334,59 @@ def _encoded_type(name: str) -> bytes:
         return stored(name)
     except ValueRefused as error:
         raise ValueRefused(error.reason, "$.type") from None
+
+
+SCHEDULE: Final = "schedule"
+"""The source of these events."""
+
+CHUNK: Final = "chunk"
+"""``chunk:P:N`` names the delivery of piece N of the stream at position P of its lane."""
+
+DROPPED: Final = "dropped"
+"""Names what did not happen: the job of this lane was given up before it began."""
+
+STOPPED: Final = "stopped"
+"""Key of an event for a process that the program ended: the process of this lane or the one that
+did its job.
+"""
+
+LONGEST_CHUNK_RUN: Final = 64
+"""Pieces of a stream that one event stands for, at most: a reader makes something of each, and a
+forged recording must not make it make very much."""
+
+NO_VALUE: Final = digest_bytes(b"null")
+
+_CHUNK_NAME = f"{CHUNK}:"
+_LONGEST_NUMBER = 15
+
+
+def chunk_delivery(position: int, first: int, count: int) -> Data:
+    """The data that say: ``count`` pieces of a stream were handed over, one after the other."""
+    data: Data = {"source": SCHEDULE, "key": f"{CHUNK}:{position}:{first}", "valueHash": NO_VALUE}
+    if count > 1:
+        data["count"] = count
+    return data
+
+
+def parse_chunk_delivery(key: Any, count: Any) -> tuple[int, int, int] | None:
+    """Position, first and count of what :func:`chunk_delivery` made; None for any other delivery."""
+    if not isinstance(key, str) or not key.startswith(_CHUNK_NAME):
+        return None
+    position, _, first = key[len(_CHUNK_NAME) :].partition(":")
+    if not _is_number(position) or not _is_number(first):
+        return None
+    several = type(count) is int and 1 < count <= LONGEST_CHUNK_RUN
+    return int(position), int(first), count if several else 1
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= _LONGEST_NUMBER and text.isdecimal() and text.isascii()
+
+
+def delivery_names(key: str, count: Any) -> list[str]:
+    """The name of each delivery that an event with ``key`` and ``count`` stands for."""
+    run = parse_chunk_delivery(key, count) if count is not None else None
+    if run is None:
+        return [key]
+    position, first, several = run
+    return [f"{CHUNK}:{position}:{number}" for number in range(first, first + several)]

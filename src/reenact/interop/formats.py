@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from reenact.errors import RecordingDamaged, RecordingTooNew, UsageError
+from reenact.errors import RecordingDamaged, RecordingTooNew, UsageError, did_you_mean
 from reenact.interop import boruna, har, mitmproxy, rrbin, vcr
 from reenact.interop.model import Found, Item, Made, check_size
-from reenact.policy.nearest import did_you_mean
 
 __all__ = ["FORMATS", "Format", "format_named", "guess", "read_content"]
 

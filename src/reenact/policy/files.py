@@ -14,11 +14,10 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import inspect as types
 
-from reenact.errors import PolicyInvalid, ValueRefused
+from reenact.errors import PolicyInvalid, ValueRefused, did_you_mean
 from reenact.format.canonical import decode, digest
 from reenact.format.json_path import Path as JsonPath
 from reenact.format.json_path import join
-from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import FOLDER, unsafe_reason
 from reenact.policy.patterns import lazy_pattern
 

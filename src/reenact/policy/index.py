@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from reenact.errors import PolicyInvalid
+from reenact.errors import PolicyInvalid, did_you_mean, nearest
 from reenact.format.canonical import digest
 from reenact.format.decoders import build_decoders
 from reenact.policy.files import Finding, Loaded, load_file, raise_first
@@ -34,7 +34,6 @@ from reenact.policy.model import (
     Sanitizer,
     World,
 )
-from reenact.policy.nearest import did_you_mean, nearest
 from reenact.policy.paths import FOLDER, INDEX, WORLDS, has_policies
 from reenact.policy.validation import policy_findings
 
@@ -150,7 +149,7 @@ def load_policy(root: Path, policy_id: str = DEFAULT.id) -> Pinned:
         return _checked(root, index, entries[policy_id])
     if policy_id != DEFAULT.id:
         if index is None:
-            from reenact.policy.x07.importer import load_arch_policy
+            from reenact.policy.x07_importer import load_arch_policy
 
             found = load_arch_policy(root, policy_id)
             if found is not None:
@@ -173,7 +172,7 @@ def _is_id(policy_id: str) -> bool:
 def _not_listed(root: Path, policy_id: str, known: set[str]) -> PolicyInvalid:
     file = policy_file(root, policy_id)
     if file is None:
-        from reenact.policy.x07.importer import ARCH, has_arch_policy
+        from reenact.policy.x07_importer import ARCH, has_arch_policy
 
         message = f"there is no policy {policy_id} in {root / FOLDER / INDEX}"
         is_x07 = has_arch_policy(root, policy_id)

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from reenact.errors import PathRefused, UsageError
-from reenact.policy.nearest import did_you_mean
+from reenact.errors import PathRefused, UsageError, did_you_mean
 from reenact.policy.patterns import lazy_pattern
 
 __all__ = [

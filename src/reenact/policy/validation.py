@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from reenact.errors import PolicyInvalid
+from reenact.errors import PolicyInvalid, did_you_mean
 from reenact.format.json_path import join
 from reenact.policy.access import BUILT_IN
 from reenact.policy.files import Finding
 from reenact.policy.matching import IgnoredPaths
 from reenact.policy.model import Mode, Policy, Sanitizer, stays_inside
-from reenact.policy.nearest import did_you_mean
 from reenact.policy.redaction.names import Names
 
 __all__ = ["policy_findings"]

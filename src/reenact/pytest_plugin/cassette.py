@@ -1,27 +1,40 @@
-"""Cassettes of tests: mode, file and session."""
+"""Cassettes of tests: mode, file and session; also cassettes that a class or module shares.
+
+A shared cassette has one part per test. A part consists of the events of one lane. The lane number
+is derived from the name of the test, and its first event contains the name. So a test can be
+replayed and recorded independently of the others, in any order and process. Writers rewrite the
+complete file, one at a time.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import msgspec
 import pytest
 
+from reenact._system import start_clock
 from reenact.boundaries.registry import PATCHES
 from reenact.engine.call import CAPABILITIES
 from reenact.engine.divergence.model import Remedies
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
-from reenact.errors import PathRefused, RecordingExists, RecordingMissing, UsageError
-from reenact.policy.nearest import did_you_mean
+from reenact.errors import PathRefused, RecordingExists, RecordingMissing, UsageError, did_you_mean
+from reenact.format.event import ROOT_LANE, Data, Draft, Event, lane_order
+from reenact.format.manifest import Manifest, Seed
 from reenact.policy.paths import FIXTURES, find_root, has_policies, unsafe_reason
 from reenact.policy.paths import cassette_path as project_cassette_path
+from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.pytest_plugin.cassette_request import (
     CASSETTE_TESTS,
     MODES,
@@ -37,13 +50,18 @@ from reenact.pytest_plugin.options import (
     setting,
     strict_option,
 )
-from reenact.pytest_plugin.shared_cassette import Part
+from reenact.store.reader import open_recording
+from reenact.store.sinks.base import Options
+from reenact.store.sinks.copy import Copier
+from reenact.store.sinks.tape import TapeSink
+from reenact.store.source import LogSource
 
 if TYPE_CHECKING:
     from reenact.pytest_plugin.item_session import ItemSession
 
 __all__ = [
     "Choice",
+    "Part",
     "cassette_path",
     "check_not_shared",
     "choose_for",
@@ -56,6 +74,101 @@ __all__ = [
     "project_root",
     "tests_by_cassette",
 ]
+
+_BEGIN = "run_start"
+
+
+class Part:
+    """Part of the test ``name`` in the tape ``path``, which can be missing."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        self.name = name
+        number = crc32(name.encode("utf-8", "surrogatepass")) + 1
+        self.lane = f"{ROOT_LANE}.{number}"
+
+    def _has(self, event: Event) -> bool:
+        return event.lane == self.lane or event.lane.startswith(f"{self.lane}.")
+
+    def is_there(self) -> bool:
+        """Return True if the test has been recorded. Raises the errors of opening a recording."""
+        if not self.path.exists():
+            return False
+        with open_recording(self.path) as source:
+            return any(event.type == _BEGIN and self._has(event) for event in source)
+
+    def profile(self) -> Profile | None:
+        """Return the redaction profile of the cassette, which all parts must use; None if it is
+        missing."""
+        if not self.path.exists():
+            return None
+        with open_recording(self.path) as source:
+            return source.manifest().redaction.profile
+
+    def take_out(self, target: Path) -> None:
+        """Copy the part to a separate tape."""
+        with open_recording(self.path) as source:
+            pieces = [_Piece(source, event) for event in source if self._has(event)]
+            _write(target, pieces, source.manifest())
+
+    def put_back(self, own: Path) -> None:
+        """Replace the part with the tape ``own``. The other parts are unchanged."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(self.path), open_recording(own) as source:
+            mine = [_Piece(source, event) for event in source]
+            if not any(piece.event.type == _BEGIN for piece in mine):
+                mine.insert(0, _Piece(None, self._beginning(source.manifest())))
+            if not self.path.exists():
+                _write(self.path, mine, source.manifest())
+                return
+            with open_recording(self.path) as old:
+                others = [_Piece(old, event) for event in old if not self._has(event)]
+                _write(self.path, _sorted([*others, *mine]), old.manifest())
+
+    def _beginning(self, manifest: Manifest) -> Draft:
+        data: Data = {"sessionKey": self.name}
+        return Draft(type=_BEGIN, data=data, ts=manifest.created_at, lane=self.lane, op=_BEGIN)
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    """Event of a recording, or a new event without a source."""
+
+    source: LogSource | None
+    event: Event | Draft
+
+
+def _sorted(pieces: list[_Piece]) -> list[_Piece]:
+    """Sort by part. The order inside a part is unchanged."""
+    return sorted(pieces, key=lambda piece: lane_order(piece.event.lane)[:2])
+
+
+def _write(target: Path, pieces: list[_Piece], like: Manifest) -> None:
+    """Write events to a tape, without redaction, because they are already redacted."""
+    values = {name: getattr(like, name) for name in Seed.__struct_fields__}
+    options = Options(redactor=Redactor("none"))
+    sink = TapeSink(target, clock=start_clock(), options=options, replace=True)
+    sink.start(msgspec.structs.replace(Seed(**values), event_log_path="tape"))
+    copiers: dict[int, Copier] = {}
+    for piece in pieces:
+        if piece.source is None or not isinstance(piece.event, Event):
+            assert isinstance(piece.event, Draft)
+            sink.append(piece.event)
+            continue
+        copier = copiers.get(id(piece.source)) or Copier(piece.source, sink)
+        copiers[id(piece.source)] = copier
+        copier.copy(piece.event.seq)
+    sink.finalize("ok")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock for writing. Its file is in the temporary folder of the system."""
+    name = sha256(os.fsencode(path.absolute())).hexdigest()[:32]
+    lock = Path(tempfile.gettempdir()) / f"reenact-{os.getuid()}-{name}.lock"
+    with lock.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
 
 _FOLDERS = frozenset({"tmp_path", "tmp_path_factory", "tmpdir", "tmpdir_factory"})
 """Fixtures that create temporary folders."""
@@ -172,7 +285,7 @@ def choose_mode(item: pytest.Item, requested: CassetteRequest) -> Choice:
         or "auto"
     )
     if mode not in MODES:
-        from reenact.policy.nearest import did_you_mean
+        from reenact.errors import did_you_mean
 
         raise pytest.UsageError(f"there is no mode {mode!r}: {did_you_mean(mode, MODES)}")
     path = cassette_path(item, requested, writing=False)

@@ -116,7 +116,7 @@ def _checked(item: pytest.Item, marker: pytest.Mark) -> Mapping[str, Any]:
         given["cassette"] = marker.args[0]
     for name, value in given.items():
         if name not in argument_types():
-            from reenact.policy.nearest import did_you_mean
+            from reenact.errors import did_you_mean
 
             raise _invalid_marker(
                 item, f"has no argument {name!r}: {did_you_mean(name, argument_types())}"
@@ -145,7 +145,7 @@ def argument_types() -> Mapping[str, tuple[type, ...]]:
 
 
 def _check(item: pytest.Item, name: str, value: Any) -> None:
-    from reenact.policy.nearest import did_you_mean
+    from reenact.errors import did_you_mean
 
     kinds = argument_types()[name]
     if not isinstance(value, kinds):

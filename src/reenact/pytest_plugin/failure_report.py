@@ -184,7 +184,7 @@ _DEEDS = {"replay": "replayed", "record": "recorded", "rewrite": "recorded", "of
 
 
 def _result_of(item_session: ItemSession, choice: Choice, report: dict[str, Any]) -> str:
-    """Return one of :data:`reenact.pytest_plugin.tally.DEEDS`."""
+    """Return one of :data:`reenact.pytest_plugin.options.DEEDS`."""
     if item_session.was_skipped:
         return "skipped"
     if choice.writes and item_session.session is not None and item_session.session.manifest is None:

@@ -219,7 +219,7 @@ def load_entry(entry: str, place: str, folder: Path) -> Any:
     _check_folder(found, name, place, folder)
     for step in path.split("."):
         if not hasattr(found, step):
-            from reenact.policy.nearest import did_you_mean
+            from reenact.errors import did_you_mean
 
             names = [one for one in dir(found) if not one.startswith("_")]
             where = getattr(found, "__file__", None) or getattr(found, "__qualname__", name)

@@ -5,8 +5,7 @@ itself after a miss (:data:`MISS`), and stores the result with :func:`append`. :
 returns a recorded response in chunks.
 """
 
-from reenact.rr.entries import Entry
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     CFG_INVALID,
     CFG_VERSION,
     ENTRY_INVALID,
@@ -26,6 +25,7 @@ from reenact.rr.error_codes import (
     STREAM_OVER_ITEMS,
     STREAM_OVER_OUT_BYTES,
     TRUNCATED,
+    Entry,
 )
 from reenact.rr.handles import (
     Scope,

@@ -26,10 +26,10 @@ from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import PLACEHOLDER, blind
 from reenact.rr import entries
-from reenact.rr.config import LIMITS, MATCH_MODES
-from reenact.rr.entries import EVENT, Entry
-from reenact.rr.error_codes import (
+from reenact.rr.config import LIMITS, MATCH_MODES, EntrySink, Ready, failed
+from reenact.rr.entries import (
     ENTRY_INVALID,
+    EVENT,
     KIND_MISMATCH,
     MISS,
     MODE_FORBIDS_APPEND,
@@ -41,8 +41,8 @@ from reenact.rr.error_codes import (
     OVER_KEY_BYTES,
     OVER_REQ_BYTES,
     OVER_RESP_BYTES,
+    Entry,
 )
-from reenact.rr.opener import EntrySink, Ready, failed
 from reenact.store.payload_encoder import prepare
 from reenact.store.sinks.base import watch_forks
 from reenact.store.sinks.copy import CopyOnWriteSink

@@ -13,9 +13,8 @@ import msgspec
 from reenact.engine.session.context import context_outside_sessions
 from reenact.errors import ReenactError, UsageError
 from reenact.rr.cassette import Cassette
-from reenact.rr.config import Cfg, Config, read_cfg
+from reenact.rr.config import Cfg, Config, prepare_cassette, read_cfg
 from reenact.rr.entries import Entry
-from reenact.rr.opener import prepare_cassette
 from reenact.store.warning import print_warning
 
 __all__ = [

@@ -21,8 +21,7 @@ from reenact.format.event import Draft, parse
 from reenact.policy.redaction.redactor import Redactor
 from reenact.rr import entries
 from reenact.rr.cassette import entry_data
-from reenact.rr.entries import EVENT
-from reenact.rr.error_codes import OVER_CASSETTE_BYTES
+from reenact.rr.entries import EVENT, OVER_CASSETTE_BYTES
 from reenact.rr.rrbin import decode, encode
 from reenact.store.files import create_locked, is_locked, sync_file, unwritable
 from reenact.store.payload_encoder import prepare

@@ -27,14 +27,16 @@ from reenact.engine.session.session import Session
 from reenact.errors import RrError, UsageError
 from reenact.format.canonical import canonical
 from reenact.rr import handles
-from reenact.rr.entries import Entry, raw_bytes, read
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     MISS,
     MODE_FORBIDS_NEXT,
     STREAM_CFG_INVALID,
     STREAM_OVER_IN_BYTES,
     STREAM_OVER_ITEMS,
     STREAM_OVER_OUT_BYTES,
+    Entry,
+    raw_bytes,
+    read,
 )
 
 __all__ = [

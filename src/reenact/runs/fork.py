@@ -22,8 +22,7 @@ from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import RecordingExists, ReenactError, UsageError
-from reenact.format.deliveries import SCHEDULE
-from reenact.format.event import ROOT_LANE, Data, Draft, Event
+from reenact.format.event import ROOT_LANE, SCHEDULE, Data, Draft, Event
 from reenact.format.manifest import Flag
 from reenact.policy.paths import find_root
 from reenact.runs.command import check_command

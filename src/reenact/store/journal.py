@@ -20,8 +20,15 @@ import msgspec
 
 from reenact.errors import ReenactError
 from reenact.format.canonical import canonical, decode, digest_bytes, plain, stored
-from reenact.format.deliveries import LONGEST_RUN, SCHEDULE, chunk_delivery, parse_chunk_delivery
-from reenact.format.event import Data, Draft, Prefix
+from reenact.format.event import (
+    LONGEST_CHUNK_RUN,
+    SCHEDULE,
+    Data,
+    Draft,
+    Prefix,
+    chunk_delivery,
+    parse_chunk_delivery,
+)
 from reenact.format.manifest import Seed
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.blobs import Blobs
@@ -371,7 +378,7 @@ def _deliveries(calls: list[_Call], told: _LoggedCalls) -> Iterator[Draft]:
     )
     for index, group in groupby(left, key=lambda one: one[1]):
         call, numbers = calls[index], [number for _, _, number in group]
-        for start in range(0, len(numbers), LONGEST_RUN):
-            run = numbers[start : start + LONGEST_RUN]
+        for start in range(0, len(numbers), LONGEST_CHUNK_RUN):
+            run = numbers[start : start + LONGEST_CHUNK_RUN]
             data = chunk_delivery(call.position, run[0], len(run))
             yield Draft(type="nondeterministic", data=data, ts=call.ts, lane=call.lane)

@@ -1,11 +1,16 @@
-"""Creating a new recording from an existing one: redacted again, migrated, or edited on a copy."""
+"""Creating a new recording from an existing one: redacted again, migrated, or edited on a copy.
+
+A migration has one step per major version. A step converts the manifest and the events of one major
+version to the next, as plain JSON. Each released major version keeps its step permanently. Older
+recordings take several steps.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +21,14 @@ from reenact._system import Clock
 from reenact.errors import (
     RecordingDamaged,
     RecordingMissing,
+    RecordingTooNew,
     SinkUnwritable,
     UsageError,
     ValueRefused,
 )
 from reenact.format.canonical import plain
 from reenact.format.event import ROOT_LANE, Draft, decode_line, unknown_fields
-from reenact.format.manifest import MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
-from reenact.format.migration import major_of, migrate_events, migrate_manifest
+from reenact.format.manifest import FORMAT, MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import EVENTS, MANIFEST, read_regular
 from reenact.store.log_writer import whole_lines
@@ -34,9 +39,14 @@ from reenact.store.sinks.tape import TapeSink, header_of, tidy_tape, with_old_id
 from reenact.store.source import LogSource
 
 __all__ = [
+    "STEPS",
     "RedactionResult",
+    "Step",
     "drop_stage",
+    "major_of",
     "migrate",
+    "migrate_events",
+    "migrate_manifest",
     "redact_again",
     "stage",
     "take_stage",
@@ -278,3 +288,89 @@ def take_stage(copy: Path, recording: Path) -> None:
     drop_stage(copy)
     with open_tape(recording) as source:
         tidy_tape(source)
+
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From ``major`` to ``major + 1``."""
+
+    major: int
+    manifest: Callable[[Json], Json]
+    event: Callable[[Json], Json]
+
+
+def _manifest_0(old: Json) -> Json:
+    """Format 0 is the source document's own: no ``format`` field, no content hash, no lanes."""
+    wanted = ("captureId", "runId", "createdAt", "mode")
+    missing = [name for name in wanted if name not in old]
+    if missing:
+        raise RecordingDamaged(
+            f"the manifest has no {missing[0]}", place=f"manifest.json, field {missing[0]}"
+        )
+    new = {name: item for name, item in old.items() if name != "integrity"}
+    new["format"] = {"name": FORMAT.name, "version": "1.0"}
+    new.setdefault("model", {"provider": "", "model": ""})
+    new.setdefault("redaction", {"enabled": False, "profile": "none"})
+    new["environment"] = {}
+    new["eventLogPath"] = "events.jsonl"
+    return new
+
+
+def _event_0(old: Json) -> Json:
+    """Counting from 0 was allowed; everything else is as it is now."""
+    return old
+
+
+STEPS: tuple[Step, ...] = (Step(0, _manifest_0, _event_0),)
+
+
+def major_of(manifest: Json) -> int:
+    """The major version of a raw manifest."""
+    form = manifest.get("format")
+    if form is None:
+        return 0
+    text = str(form.get("version", "")) if isinstance(form, dict) else ""
+    head = text.partition(".")[0]
+    if not head.isdecimal():
+        raise RecordingDamaged(
+            f"cannot read the format version {text!r}", place="manifest.json, field format"
+        )
+    return int(head)
+
+
+def _chain(start: int, target: int, steps: Sequence[Step]) -> list[Step]:
+    if start > target:
+        raise RecordingTooNew(
+            f"format {start} is later than {target}", hint="pip install --upgrade reenact"
+        )
+    by_major = {step.major: step for step in steps}
+    missing = [major for major in range(start, target) if major not in by_major]
+    if missing:
+        raise RecordingDamaged(
+            f"there is no way from format {missing[0]} to {missing[0] + 1}",
+            place="manifest.json, field format",
+        )
+    return [by_major[major] for major in range(start, target)]
+
+
+def migrate_manifest(
+    manifest: Json, start: int, *, target: int = MAJOR, steps: Sequence[Step] = STEPS
+) -> Json:
+    """``manifest``, which has major version ``start``, as the manifest of ``target``."""
+    for step in _chain(start, target, steps):
+        manifest = step.manifest(manifest)
+    return manifest
+
+
+def migrate_events(
+    events: Iterable[Json], start: int, *, target: int = MAJOR, steps: Sequence[Step] = STEPS
+) -> Iterator[Json]:
+    """Each of ``events``, which have major version ``start``, as an event of ``target``."""
+    chain = _chain(start, target, steps)
+    for event in events:
+        for step in chain:
+            event = step.event(event)
+        yield event

@@ -6,11 +6,10 @@ Reenact's own tests use them. They touch neither files nor the network.
 from __future__ import annotations
 
 from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed, memory_source
-from reenact.testing.clock import VirtualClock
 from reenact.testing.playbook import Playbook
 from reenact.testing.recordings import recording
 from reenact.testing.scripted import Scripted
-from reenact.testing.sessions import MemorySession, memory_session
+from reenact.testing.sessions import MemorySession, VirtualClock, memory_session
 
 __all__ = [
     "MemorySession",

@@ -19,8 +19,7 @@ from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import DEFAULT, Pinned, Policy, SessionMode
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.memory import MemorySource
-from reenact.testing.notation import call_of, lines_of, parse_line
-from reenact.testing.recordings import recording
+from reenact.testing.recordings import call_of, lines_of, parse_line, recording
 
 __all__ = ["Playbook"]
 
@@ -37,7 +36,7 @@ class Playbook:
         ''')
 
     ``source`` is a recording, or the text of one (:func:`recording`). The left side of a line is a
-    call (:mod:`reenact.testing.notation`), ``unused`` (the recorded calls that were not made), or
+    call (:mod:`reenact.testing.recordings`), ``unused`` (the recorded calls that were not made), or
     ``head`` (the next delivery of the recorded order). The right side is one of
 
         serve 3                         the answer of event 3; "unanswered" if it never had one

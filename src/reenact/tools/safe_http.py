@@ -28,8 +28,8 @@ from reenact._net.client import (
 from reenact._system import monotonic
 from reenact.engine.session.current import current
 from reenact.errors import WebFailed
+from reenact.policy.access import address_refusal, keeps_credentials
 from reenact.policy.model import NetRules
-from reenact.policy.net import address_refusal, keeps_credentials
 
 __all__ = [
     "LIMITS",

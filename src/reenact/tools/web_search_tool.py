@@ -12,9 +12,8 @@ import msgspec
 
 from reenact._system import monotonic
 from reenact.engine.session.current import current
-from reenact.errors import UsageError, WebFailed
+from reenact.errors import UsageError, WebFailed, did_you_mean
 from reenact.format.event import Data
-from reenact.policy.nearest import did_you_mean
 from reenact.policy.redaction.placeholder import PLACEHOLDER
 from reenact.tools.page_text import wrap
 from reenact.tools.safe_http import Answer, Limits, send

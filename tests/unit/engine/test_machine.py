@@ -7,7 +7,7 @@ from typing import Literal
 from reenact.engine.call import Call, Refuse, Serve
 from reenact.engine.decision.machine import MAX_DIVERGENCES, call_identity
 from reenact.testing import Playbook, memory_source
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 
 
 def call(said: str) -> Call:

@@ -11,7 +11,7 @@ from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.testing import MemorySource, memory_source, recording
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 
 COMPARER = Comparer(Rules(), Redactor("none"))
 

@@ -7,8 +7,7 @@ import pytest
 from reenact.engine.decision.passthrough import pass_through_rules
 from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.errors import RecordingDamaged
-from reenact.format.deliveries import chunk_delivery
-from reenact.format.event import Data, Draft, Event
+from reenact.format.event import Data, Draft, Event, chunk_delivery
 from reenact.policy.model import DEFAULT, BoundaryRule, Policy
 from reenact.testing import memory_source, recording
 from tests.unit.engine.recorded import event

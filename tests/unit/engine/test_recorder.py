@@ -12,7 +12,7 @@ from reenact.engine.call import Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.recording.recorder import InFlightCall, Recorder
-from reenact.format.deliveries import LONGEST_RUN
+from reenact.format.event import LONGEST_CHUNK_RUN
 from reenact.policy.model import Budgets
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.base import Options
@@ -291,10 +291,13 @@ def test_another_delivery_ends_a_run(other: tuple[str, str]) -> None:
 
 def test_a_run_that_is_too_long_goes_on_as_another() -> None:
     loop_scheduler = Desk()
-    for number in range(LONGEST_RUN + 2):
+    for number in range(LONGEST_CHUNK_RUN + 2):
         loop_scheduler.recorder.delivery("0", f"chunk:0:{number}")
     loop_scheduler.recorder.tell_run()
-    assert _told(loop_scheduler) == [("chunk:0:0", LONGEST_RUN), (f"chunk:0:{LONGEST_RUN}", 2)]
+    assert _told(loop_scheduler) == [
+        ("chunk:0:0", LONGEST_CHUNK_RUN),
+        (f"chunk:0:{LONGEST_CHUNK_RUN}", 2),
+    ]
 
 
 def test_a_forked_child_does_not_tell_what_its_parent_was_given() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from reenact.engine.draws import synthetic_value
 from reenact.engine.lanes import Lane
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 
 
 def value(said: str, *, seed: str = "cap_1", lane: str = "0", calls: int = 0, last: object = None):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reenact.format.deliveries import (
-    LONGEST_RUN,
+from reenact.format.event import (
+    LONGEST_CHUNK_RUN,
     chunk_delivery,
     delivery_names,
     parse_chunk_delivery,
@@ -31,7 +31,7 @@ def test_other_deliveries_are_no_run(key: Any) -> None:
     assert parse_chunk_delivery(key, 2) is None
 
 
-@pytest.mark.parametrize("count", [0, 1, -1, LONGEST_RUN + 1, True, "3", 2.0, [2], None])
+@pytest.mark.parametrize("count", [0, 1, -1, LONGEST_CHUNK_RUN + 1, True, "3", 2.0, [2], None])
 def test_a_count_that_nobody_writes_counts_as_one(count: Any) -> None:
     assert delivery_names("chunk:0:0", count) == ["chunk:0:0"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from reenact.errors import RecordingDamaged, RecordingTooNew
 from reenact.format.manifest import MAJOR
-from reenact.format.migration import STEPS, Step, major_of, migrate_events, migrate_manifest
+from reenact.store.rewrite import STEPS, Step, major_of, migrate_events, migrate_manifest
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from reenact.errors import PolicyRefused
+from reenact.policy.access import address_refusal, keeps_credentials, net_refusal
 from reenact.policy.model import NetRules
-from reenact.policy.net import address_refusal, keeps_credentials, net_refusal
 
 
 def _refused(url: str, method: str = "GET", **rules: Any) -> bool:

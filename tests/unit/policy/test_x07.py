@@ -16,8 +16,8 @@ from reenact.policy.files import Finding
 from reenact.policy.index import check_all, load_policy
 from reenact.policy.model import Pinned
 from reenact.policy.schema import FILES, schemas
-from reenact.policy.x07.files import load_arch
-from reenact.policy.x07.importer import Import, Note, import_arch
+from reenact.policy.x07_files import load_arch
+from reenact.policy.x07_importer import Import, Note, import_arch
 from tests.unit.policy.arches import ARCH_POLICY, ARCH_SANITIZER, REFERENCE, arch_index, put_arch
 from tests.unit.policy.sets import POLICY, SANITIZER, put, put_set
 

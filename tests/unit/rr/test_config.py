@@ -10,7 +10,7 @@ import pytest
 
 from reenact.policy.model import Budgets
 from reenact.rr.config import Config, read_cfg
-from reenact.rr.error_codes import CFG_INVALID, CFG_VERSION
+from reenact.rr.entries import CFG_INVALID, CFG_VERSION
 from tests.unit.rr.cassettes import raises_number
 
 MODES = ("off", "record", "replay", "record_missing", "rewrite")

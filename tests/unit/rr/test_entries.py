@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from reenact import rr
-from reenact.rr.entries import check, fields_of, key_text, read
-from reenact.rr.error_codes import ENTRY_INVALID
+from reenact.rr.entries import ENTRY_INVALID, check, fields_of, key_text, read
 from tests.unit.rr.cassettes import DOWN, PING, raises_number
 
 

@@ -15,7 +15,7 @@ import pytest
 import reenact
 from reenact import rr
 from reenact.errors import RrError, UsageError
-from reenact.rr.error_codes import OPEN_FAILED
+from reenact.rr.entries import OPEN_FAILED
 from tests.unit.rr.cassettes import DOWN, PING, contents, file, opened, raises_number, write
 
 OFF = {"path": "smoke", "mode": "off"}

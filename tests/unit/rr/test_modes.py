@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact import rr
-from reenact.rr.error_codes import MISS, MODE_FORBIDS_APPEND, MODE_FORBIDS_NEXT, OPEN_FAILED
+from reenact.rr.entries import MISS, MODE_FORBIDS_APPEND, MODE_FORBIDS_NEXT, OPEN_FAILED
 from tests.unit.rr.cassettes import DOWN, PING, contents, counts, file, opened, raises_number, write
 
 MODES = ("off", "record", "replay", "record_missing", "rewrite")

@@ -12,7 +12,7 @@ import pytest
 
 import reenact
 from reenact import PolicyInvalid, PolicyRefused, rr
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     CFG_INVALID,
     OVER_CASSETTE_BYTES,
     OVER_ENTRIES,

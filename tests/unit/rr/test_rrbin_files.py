@@ -14,7 +14,7 @@ import pytest
 
 import reenact
 from reenact import PathRefused, RecordingMissing, rr
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     CFG_INVALID,
     ENTRY_INVALID,
     KIND_MISMATCH,

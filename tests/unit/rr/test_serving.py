@@ -11,7 +11,7 @@ import pytest
 import reenact
 from reenact import rr
 from reenact.errors import PolicyRefused, UsageError
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     CFG_INVALID,
     ENTRY_INVALID,
     KIND_MISMATCH,

@@ -15,7 +15,7 @@ import pytest
 import reenact
 from reenact import rr
 from reenact.errors import DivergenceError, PolicyRefused, UsageError
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     ENTRY_INVALID,
     MISS,
     MODE_FORBIDS_NEXT,

@@ -14,7 +14,7 @@ import pytest
 import reenact
 from reenact import rr
 from reenact.errors import RrError
-from reenact.rr.error_codes import (
+from reenact.rr.entries import (
     ENTRY_INVALID,
     MISS,
     OPEN_FAILED,

@@ -8,7 +8,7 @@ from reenact import UsageError
 from reenact.policy.access import Capabilities
 from reenact.policy.model import CapabilityRule, Policy
 from reenact.testing import Playbook, recording
-from reenact.testing.notation import call_of, parse_line
+from reenact.testing.recordings import call_of, parse_line
 
 ONE = '0 network get {"x": 1} = "one"'
 

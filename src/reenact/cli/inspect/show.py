@@ -16,10 +16,9 @@ from reenact.cli._event_summary import summary
 from reenact.cli._output import clip, escape_controls, json_line, offset, pretty, size
 from reenact.cli._parser import Command, Parser, columns, json_flag, number, positive, recording
 from reenact.cli._recordings import parent_line, recording_at
-from reenact.errors import RecordingDamaged, UsageError, ValueRefused
+from reenact.errors import RecordingDamaged, UsageError, ValueRefused, did_you_mean
 from reenact.format.canonical import decode
 from reenact.format.event import TYPES, Event, unknown_fields
-from reenact.policy.nearest import did_you_mean
 from reenact.store.files import MANIFEST
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource

@@ -31,8 +31,8 @@ from reenact.policy.index import (
 )
 from reenact.policy.model import DEFAULT, Pinned
 from reenact.policy.paths import FOLDER, find_root, world
-from reenact.policy.x07.files import load_arch
-from reenact.policy.x07.importer import Import, import_arch
+from reenact.policy.x07_files import load_arch
+from reenact.policy.x07_importer import Import, import_arch
 from reenact.store.files import replace_file
 
 __all__ = ["COMMANDS"]

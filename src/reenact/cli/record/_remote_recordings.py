@@ -15,7 +15,7 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.cli._client import Client, find_credentials, part, signed_in_client
-from reenact.cli._exchange_filters import since_and_until, to_search
+from reenact.cli._parser import since_and_until, to_search
 from reenact.errors import (
     RecordingDamaged,
     RecordingMissing,

@@ -14,9 +14,8 @@ from types import FrameType
 from typing import Any
 
 from reenact._system import start_clock
-from reenact.cli._exchange_filters import add_filters
 from reenact.cli._output import Progress, count, escape_controls, json_line
-from reenact.cli._parser import Command, Parser, json_flag, positive, rules, seconds
+from reenact.cli._parser import Command, Parser, add_filters, json_flag, positive, rules, seconds
 from reenact.errors import UsageError
 from reenact.policy.index import load_policy
 from reenact.policy.paths import find_root

@@ -28,7 +28,6 @@ from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
 from reenact.audit.seen_heads import Seen, SeenHeads
 from reenact.audit.verify import verify_export
 from reenact.cli._client import heads_path, signed_in_client
-from reenact.cli._exchange_filters import since_and_until
 from reenact.cli._output import (
     Column,
     clip,
@@ -41,7 +40,16 @@ from reenact.cli._output import (
     size,
     time_field,
 )
-from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, number, times
+from reenact.cli._parser import (
+    Command,
+    Group,
+    Parser,
+    json_flag,
+    list_flags,
+    number,
+    since_and_until,
+    times,
+)
 from reenact.cli.server._exchange_text import first_line
 from reenact.errors import AuditInvalid, UsageError
 from reenact.search.query import moment

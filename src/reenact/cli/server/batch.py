@@ -8,7 +8,6 @@ from typing import Any
 
 from reenact._system import start_clock
 from reenact.cli._client import Client, part, signed_in_client
-from reenact.cli._exchange_filters import VERDICTS, add_filters, to_search
 from reenact.cli._output import (
     Column,
     count,
@@ -19,7 +18,17 @@ from reenact.cli._output import (
     rows,
     time_field,
 )
-from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, positive
+from reenact.cli._parser import (
+    VERDICTS,
+    Command,
+    Group,
+    Parser,
+    add_filters,
+    json_flag,
+    list_flags,
+    positive,
+    to_search,
+)
 from reenact.cli.server._replays import (
     add_replay_options,
     ending,

@@ -11,7 +11,6 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.cli._client import Client, part, signed_in_client
-from reenact.cli._exchange_filters import VERDICTS, add_filters, since_and_until, to_search
 from reenact.cli._output import (
     NOTHING,
     Column,
@@ -24,13 +23,17 @@ from reenact.cli._output import (
     time_field,
 )
 from reenact.cli._parser import (
+    VERDICTS,
     Command,
     Group,
     Parser,
+    add_filters,
     columns,
     json_flag,
     list_flags,
+    since_and_until,
     times,
+    to_search,
     width_flag,
 )
 from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter

@@ -40,10 +40,9 @@ from reenact.errors import PolicyRefused
 from reenact.format.canonical import exact, quickly
 from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data, Event
-from reenact.policy.access import Access, over_key, over_request
+from reenact.policy.access import Access, net_refusal, over_key, over_request
 from reenact.policy.matching import Comparer
 from reenact.policy.model import Action, Policy, SessionMode
-from reenact.policy.net import net_refusal
 
 if TYPE_CHECKING:
     from reenact.engine.divergence.diagnosis import Diagnosis

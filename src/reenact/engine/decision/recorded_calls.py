@@ -20,9 +20,8 @@ from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.decision.passthrough import PassThroughRules
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder
 from reenact.errors import RecordingError, ValueRefused
-from reenact.format.deliveries import DROPPED, STOPPED, delivery_names
 from reenact.format.draws import LONGEST_RUN, load_aside, load_run
-from reenact.format.event import ROOT_LANE, Data, Event
+from reenact.format.event import DROPPED, ROOT_LANE, STOPPED, Data, Event, delivery_names
 
 __all__ = [
     "EventReader",

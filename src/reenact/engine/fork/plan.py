@@ -19,8 +19,7 @@ from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP, Entry
 from reenact.engine.decision.recorded_calls import RecordedCalls, summarise_event
 from reenact.engine.request import operation_of
 from reenact.errors import UsageError
-from reenact.format.deliveries import parse_chunk_delivery
-from reenact.format.event import Data
+from reenact.format.event import Data, parse_chunk_delivery
 from reenact.format.json_path import Path, join, parse
 from reenact.policy.patterns import lazy_pattern
 

@@ -44,7 +44,7 @@ from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.engine.scheduling.waiters import Waiter
 from reenact.engine.session.context import context_outside_sessions, enter_session, leave_session
 from reenact.errors import DivergenceError
-from reenact.format.deliveries import STOPPED
+from reenact.format.event import STOPPED
 
 __all__ = [
     "DivergedJob",

@@ -29,7 +29,7 @@ from reenact.engine.patches.ports import PatchedSession, current
 from reenact.engine.patches.processes import DivergedJob
 from reenact.engine.session.context import enter_session, leave_session
 from reenact.errors import DivergenceError
-from reenact.format.deliveries import DROPPED
+from reenact.format.event import DROPPED
 
 if TYPE_CHECKING:
     from reenact.engine.scheduling.quiescence import Turn

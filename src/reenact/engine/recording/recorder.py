@@ -19,9 +19,16 @@ from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.context import current_attempt
 from reenact.format.canonical import canonical, digest, digest_bytes
-from reenact.format.deliveries import LONGEST_RUN, NO_VALUE, chunk_delivery, parse_chunk_delivery
 from reenact.format.draws import Run, dump_aside, dump_reads, dump_run, values_of
-from reenact.format.event import Data, Draft, Event
+from reenact.format.event import (
+    LONGEST_CHUNK_RUN,
+    NO_VALUE,
+    Data,
+    Draft,
+    Event,
+    chunk_delivery,
+    parse_chunk_delivery,
+)
 from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
@@ -363,7 +370,7 @@ class _Run(msgspec.Struct):
     def goes_on(self, lane: str, position: int, number: int) -> bool:
         """Is this the next piece of the same stream?"""
         same = (lane, position, number) == (self.lane, self.position, self.first + self.count)
-        return same and self.count < LONGEST_RUN
+        return same and self.count < LONGEST_CHUNK_RUN
 
 
 def call_id(opened: InFlightCall) -> str:

@@ -42,7 +42,7 @@ from reenact.engine.scheduling.cpu_usage import Progress, progress_at
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder, DeliveryToken
 from reenact.engine.scheduling.quiescence import GRACE_SECONDS, Quiescence, ThreadRegistry, Turn
 from reenact.engine.scheduling.waiters import LoopRunner, Runner, Waiter, WaiterRegistry
-from reenact.format.deliveries import CHUNK
+from reenact.format.event import CHUNK
 
 __all__ = [
     "STALL_SECONDS",

@@ -19,9 +19,8 @@ from reenact.engine.execution.gateway import GatewaySession
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.request import BOOKKEEPING
 from reenact.engine.session.settings import ADDING_MODES, READING_MODES
-from reenact.errors import UsageError
+from reenact.errors import UsageError, did_you_mean
 from reenact.format.event import TYPES, Data
-from reenact.policy.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.model import SESSION_REMEDIES, Remedies
 from reenact.engine.fork.plan import At, ChangeData, changed_data
 from reenact.engine.patches.patch import PatchSet
-from reenact.errors import UsageError
+from reenact.errors import UsageError, did_you_mean
 from reenact.policy.access import KNOWN, check_mode
 from reenact.policy.drivers import DRIVERS, driver_named
 from reenact.policy.model import (
@@ -32,7 +32,6 @@ from reenact.policy.model import (
     Policy,
     SessionMode,
 )
-from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
 from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.warning import Warn, WarningRelay, print_warning

@@ -35,7 +35,7 @@ from reenact.errors import ExtraMissing
 from reenact.policy.redaction.command_lines import GATE_FLAG, GATE_NET, PROGRAMS, gate_program
 from reenact.policy.redaction.names import Names, Stem
 from reenact.policy.redaction.prescan import Clue, ClueIndex, WordIndex, clue_of
-from reenact.policy.redaction.streams import CHUNKS, GATE_ESCAPED, GATE_RAW
+from reenact.policy.redaction.structure import CHUNKS, GATE_ESCAPED, GATE_RAW
 from reenact.policy.redaction.tokens import GATE_EDGE, SHAPES, Shape
 
 __all__ = [

@@ -26,9 +26,15 @@ from reenact.policy.redaction.gate import Engine, Gate, Verdict
 from reenact.policy.redaction.known_values import KnownValues
 from reenact.policy.redaction.names import names_with
 from reenact.policy.redaction.placeholder import PLACEHOLDER, blind
-from reenact.policy.redaction.streams import CHUNKS, decoded, payload_key, pieces, wide_forms
 from reenact.policy.redaction.strict import begins_number
-from reenact.policy.redaction.structure import Leaf
+from reenact.policy.redaction.structure import (
+    CHUNKS,
+    Leaf,
+    decoded,
+    payload_key,
+    pieces,
+    wide_forms,
+)
 from reenact.policy.redaction.text import TextScanner, replace
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.redaction.walk import Walk

@@ -19,16 +19,9 @@ from reenact.policy.redaction.names import (
     normalise,
 )
 from reenact.policy.redaction.placeholder import is_mark, pseudonym
-from reenact.policy.redaction.streams import (
-    CHUNKS,
-    payload_key,
-    pieces,
-    rejoin,
-    replace_wide,
-    wide_forms,
-)
 from reenact.policy.redaction.strict import is_allowed_header, is_protocol_id, number_rule
 from reenact.policy.redaction.structure import (
+    CHUNKS,
     SCHEMA_VALUES,
     Leaf,
     if_changed,
@@ -39,6 +32,11 @@ from reenact.policy.redaction.structure import (
     leaf_text,
     like,
     pair_name,
+    payload_key,
+    pieces,
+    rejoin,
+    replace_wide,
+    wide_forms,
 )
 from reenact.policy.redaction.text import TextScanner, replace
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from reenact.errors import PolicyInvalid, UsageError
+from reenact.errors import PolicyInvalid, UsageError, did_you_mean
 from reenact.format.canonical import digest
 from reenact.policy.files import load_file, raise_first
 from reenact.policy.index import INDEX, Index, PolicyEntry, SanitizerEntry, load_index
@@ -29,11 +29,10 @@ from reenact.policy.model import (
     Policy,
     Sanitizer,
 )
-from reenact.policy.nearest import did_you_mean
 from reenact.policy.paths import FOLDER
 from reenact.policy.redaction.names import normalise
 from reenact.policy.redaction.placeholder import PLACEHOLDER
-from reenact.policy.x07.files import (
+from reenact.policy.x07_files import (
     ARCH_INDEX,
     Arch,
     ArchMode,

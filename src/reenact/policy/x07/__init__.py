@@ -1,1 +1,0 @@
-"""Policies and test manifests of X07, converted to Reenact's."""
