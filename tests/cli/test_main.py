@@ -189,7 +189,7 @@ def test_a_command_imports_no_other_command() -> None:
     below = {
         name for name in loaded if name.startswith(tuple(f"reenact.cli.{one}." for one in folders))
     }
-    assert below == {"reenact.cli.manage.redact"}
+    assert below == {"reenact.cli.manage.rewrite"}
     assert loaded & {"http.client", "reenact.engine", "reenact.exchange"} == set()
 
 

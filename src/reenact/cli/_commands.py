@@ -17,10 +17,10 @@ TABLE: tuple[tuple[str, str, str], ...] = (
     ("regress", "record.regress", "re-enact many recordings against the code as it is now"),
     ("stats", "inspect.stats", "sizes, counts, and what repetition saved"),
     ("verify", "manage.verify", "check recordings down to the last byte"),
-    ("sign", "manage.sign", "sign a recording, or make a key to sign with"),
-    ("recover", "manage.recover", "close a recording that its program never closed"),
-    ("migrate", "manage.migrate", "rewrite a recording of an earlier format version"),
-    ("redact", "manage.redact", "copy a recording with more taken out of it"),
+    ("sign", "manage.verify", "sign a recording, or make a key to sign with"),
+    ("recover", "manage.rewrite", "close a recording that its program never closed"),
+    ("migrate", "manage.rewrite", "rewrite a recording of an earlier format version"),
+    ("redact", "manage.rewrite", "copy a recording with more taken out of it"),
     ("pack", "manage.pack", "make one portable file of a recording"),
     ("unpack", "manage.pack", "get a recording back out of its portable file"),
     ("import", "manage.convert", "convert recordings of other tools"),
@@ -41,7 +41,7 @@ TABLE: tuple[tuple[str, str, str], ...] = (
     ("retention", "server.admin", "say how long a tenant keeps what"),
     ("push", "server.push", "send a recording of a run to a server"),
     ("pull", "server.push", "get a recording of a run from a server"),
-    ("capabilities", "manage.capabilities", "list what a program can do at its edge"),
+    ("capabilities", "manage.policy", "list what a program can do at its edge"),
     ("completion", "manage.completion", "print the completion script for a shell"),
 )
 """Name, module below ``reenact.cli``, and one-line summary of each command, in the order of the help."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +18,6 @@ from reenact.cli._commands import ABOUT, TABLE, overview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import NoReturn
 
 __all__ = [
@@ -25,13 +25,15 @@ __all__ = [
     "NEAREST",
     "RECORDING",
     "VERDICTS",
+    "Arguments",
     "Command",
     "Group",
     "Misuse",
     "Parser",
-    "add_filters",
+    "argument",
     "columns",
     "command_parser",
+    "filters",
     "find_command",
     "json_flag",
     "list_flags",
@@ -39,10 +41,12 @@ __all__ = [
     "number",
     "positive",
     "recording",
+    "recordings",
     "root",
     "rules",
     "seconds",
     "since_and_until",
+    "takes",
     "times",
     "to_search",
     "width_flag",
@@ -54,6 +58,9 @@ DEFAULT_WIDTH = 100
 RECORDING = "a capture directory or a tape file; `last` is the last run"
 NEAREST = "REENACT_ROOT, or the nearest one upwards"
 _NARROWEST, _WIDEST = 40, 120
+
+Arguments = Callable[["Parser"], None]
+"""Function that adds arguments to a parser."""
 
 
 class Command:
@@ -70,7 +77,7 @@ class Command:
         *,
         description: str,
         example: str,
-        arguments: Callable[[Parser], None],
+        arguments: Arguments,
         run: Callable[[argparse.Namespace], int],
         summary: str = "",
     ) -> None:
@@ -259,67 +266,91 @@ def seconds(text: str) -> float:
     return found
 
 
-# Arguments of several commands
+# Arguments
 
 
-def recording(parser: Parser, *, many: bool = False) -> None:
-    """Add the path of a recording, or of several."""
-    if many:
-        what = f"{RECORDING}; several may be given"
-        parser.add_argument("path", nargs="+", metavar="PATH", help=what)
+def takes(*parts: Arguments) -> Arguments:
+    """Return several arguments, or groups of them, as one."""
+
+    def add(parser: Parser) -> None:
+        """Add the arguments to ``parser``."""
+        for part in parts:
+            part(parser)
+
+    return add
+
+
+def argument(spec: str, help: str, **settings: Any) -> Arguments:
+    """Return one argument. ``spec`` is its form on the command line.
+
+    ``name NAME`` is required, ``name [NAME]`` optional, ``name NAME...`` one or more values, and
+    ``name [NAME...]`` any number of values. ``--name`` is a switch or has ``choices``,
+    ``--name VALUE`` is an option and ``--name VALUE...`` a repeatable one. ``settings`` are further
+    arguments of argparse.
+    """
+    *names, last = spec.replace(",", "").split()
+    value = last if names else ""
+    if not names or last.startswith("-"):
+        names, value = [*names, last], ""
+    if not value:
+        if last.startswith("-") and "choices" not in settings:
+            settings["action"] = "store_true"
+    elif names[0].startswith("-"):
+        if value.endswith("..."):
+            settings |= {"action": "append", "default": []}
+        settings["metavar"] = value.removesuffix("...")
     else:
-        parser.add_argument("path", metavar="PATH", help=RECORDING)
+        counts = {"...]": "*", "...": "+", "]": "?"}
+        number = next((n for end, n in counts.items() if value.endswith(end)), None)
+        if number is not None:
+            settings["nargs"] = number
+        settings["metavar"] = value.strip("[.]")
+
+    def add(parser: Parser) -> None:
+        """Add the argument to ``parser``."""
+        parser.add_argument(*names, help=help, **settings)
+
+    return add
 
 
-def json_flag(parser: Parser, what: str) -> None:
-    """Add ``--json``, which prints ``what``."""
-    parser.add_argument("--json", action="store_true", help=f"print {what}")
-
-
-def width_flag(parser: Parser, what: str = "width of the lines, 0 for whole ones") -> None:
-    """Add ``--width``."""
-    parser.add_argument("--width", type=number, metavar="N", help=what)
-
-
-def rules(parser: Parser) -> None:
-    """Add the options about the policy of a program."""
-    add = parser.add_argument
-    add("--policy", metavar="ID", help="the policy that holds, otherwise the default")
-    add(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="allow a boundary or a driver, unrecorded and counted, e.g. process.exec or sqlite3 "
+recording = argument("path PATH", RECORDING)
+recordings = argument("path PATH...", f"{RECORDING}; several may be given")
+rules = takes(
+    argument("--policy ID", "the policy that holds, otherwise the default"),
+    argument(
+        "--allow NAME...",
+        "allow a boundary or a driver, unrecorded and counted, e.g. process.exec or sqlite3 "
         "(repeatable)",
+    ),
+    argument(
+        "--boundary MODULE...",
+        "a module of yours that covers another client library (repeatable)",
+    ),
+)
+"""Options about the policy of a program."""
+times = takes(
+    argument("--since TIME", "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"),
+    argument("--until TIME", "the same; a day is included"),
+)
+width_flag = argument("--width N", "width of the lines, 0 for whole ones", type=number)
+
+
+def json_flag(what: str) -> Arguments:
+    """Return ``--json``, which prints ``what``."""
+    return argument("--json", f"print {what}")
+
+
+def root(otherwise: str) -> Arguments:
+    """Return ``--root``, the folder of the project; ``otherwise`` describes its default."""
+    return argument("--root DIR", f"the folder with .reenact; else {otherwise}")
+
+
+def list_flags(what: str) -> Arguments:
+    """Return ``--limit`` and ``--json`` for a list on the server."""
+    return takes(
+        argument("--limit N", "maximum number (default: 50)", type=positive, default=50),
+        json_flag(f"{what} as JSON, one line each"),
     )
-    add(
-        "--boundary",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="a module of yours that covers another client library (repeatable)",
-    )
-
-
-def root(parser: Parser, otherwise: str) -> None:
-    """Add ``--root``, the folder of the project; ``otherwise`` describes its default."""
-    parser.add_argument("--root", metavar="DIR", help=f"the folder with .reenact; else {otherwise}")
-
-
-def list_flags(parser: Parser, what: str) -> None:
-    """Add ``--limit`` and ``--json`` for a list on the server."""
-    parser.add_argument(
-        "--limit", type=positive, default=50, metavar="N", help="maximum number (default: 50)"
-    )
-    json_flag(parser, f"{what} as JSON, one line each")
-
-
-def times(parser: Parser) -> None:
-    """Add ``--since`` and ``--until``."""
-    when = "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"
-    parser.add_argument("--since", metavar="TIME", help=when)
-    parser.add_argument("--until", metavar="TIME", help="the same; a day is included")
 
 
 VERDICTS = ("identical", "equivalent", "fixed", "regressed", "diverged")
@@ -336,22 +367,22 @@ _NAMES = {
 """Names of the filters by option."""
 
 
-def add_filters(parser: Parser) -> None:
-    """Add the options that filter exchanges."""
-    add = parser.add_argument
-    add("--app", metavar="APP", help="only this app")
-    add("--environment", metavar="NAME", help="only this environment")
-    add("--route", metavar="ROUTE", help="only this route")
-    add("--status", choices=("completed", "failed"), help="only exchanges with this outcome")
-    add(
+filters = takes(
+    argument("--app APP", "only this app"),
+    argument("--environment NAME", "only this environment"),
+    argument("--route ROUTE", "only this route"),
+    argument("--status", "only exchanges with this outcome", choices=("completed", "failed")),
+    argument(
         "--replays",
+        "without replays, only replays, or both (default: none)",
         choices=("none", "only", "any"),
-        help="without replays, only replays, or both (default: none)",
-    )
-    add("--replayable", action="store_true", help="only replayable exchanges")
-    add("--trace", metavar="ID", help="only this trace")
-    add("--correlation", metavar="ID", help="only this correlation id")
-    times(parser)
+    ),
+    argument("--replayable", "only replayable exchanges"),
+    argument("--trace ID", "only this trace"),
+    argument("--correlation ID", "only this correlation id"),
+    times,
+)
+"""Options that filter exchanges."""
 
 
 def to_search(args: argparse.Namespace, now: int) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from reenact.cli.manage.policy import EffectiveSetting, describe
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import digest
-from reenact.policy.explain import EffectiveSetting, describe
 from reenact.policy.files import Finding
 from reenact.policy.index import (
     check_all,

@@ -63,7 +63,7 @@ def _arguments(parser: Parser) -> None:
         help="show at most N differences on the page (default: 5,000; a page of 32 MiB has fewer)",
     )
     width_flag(parser)
-    json_flag(parser, "the comparison as JSON")
+    json_flag("the comparison as JSON")(parser)
 
 
 def diff(args: argparse.Namespace) -> int:

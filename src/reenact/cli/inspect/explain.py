@@ -60,7 +60,7 @@ def _arguments(parser: Parser) -> None:
         help="which divergence of the report (default: the first)",
     )
     width_flag(parser)
-    json_flag(parser, "the explanation as JSON")
+    json_flag("the explanation as JSON")(parser)
 
 
 def explain_divergence(args: argparse.Namespace) -> int:

@@ -80,7 +80,7 @@ def _arguments(parser: Parser) -> None:
     add("--count", action="store_true", help="only the number of hits")
     add("--rebuild", action="store_true", help="build the index again")
     width_flag(parser)
-    json_flag(parser, "the hits as JSON")
+    json_flag("the hits as JSON")(parser)
 
 
 def search(args: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ def _arguments(parser: Parser) -> None:
         help="mark the divergences of a replay in the timeline, as run --report wrote them",
     )
     add("--width", type=number, metavar="N", help="width of the table, 0 for whole lines")
-    json_flag(parser, "whole events as JSON, one per line; of a timeline one object")
+    json_flag("whole events as JSON, one per line; of a timeline one object")(parser)
 
 
 def show(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli._output import count, escape_controls, json_line, rows, share, size, span
-from reenact.cli._parser import Command, Parser, json_flag, recording
+from reenact.cli._parser import Command, Parser, json_flag, recordings
 from reenact.cli._recordings import parent_json, parent_line, recording_at
 from reenact.format.event import lane_order
 from reenact.format.manifest import Manifest
@@ -50,8 +50,8 @@ class _Numbers:
 
 
 def _arguments(parser: Parser) -> None:
-    recording(parser, many=True)
-    json_flag(parser, "the numbers as JSON, one line per recording")
+    recordings(parser)
+    json_flag("the numbers as JSON, one line per recording")(parser)
 
 
 def stats(args: argparse.Namespace) -> int:

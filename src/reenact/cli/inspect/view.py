@@ -37,7 +37,7 @@ def _arguments(parser: Parser) -> None:
         metavar="N",
         help="show at most N steps (default: 10,000; a page of 32 MiB has fewer)",
     )
-    json_flag(parser, "what was written as JSON")
+    json_flag("what was written as JSON")(parser)
 
 
 def view(args: argparse.Namespace) -> int:

@@ -15,7 +15,13 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.cli._output import count, escape_controls, json_line, rows, size
-from reenact.cli._parser import Command, Group, Parser, json_flag
+from reenact.cli._parser import (
+    Command,
+    Group,
+    argument,
+    json_flag,
+    takes,
+)
 from reenact.cli.manage._cassette_inventory import (
     Cassette,
     CassetteUsage,
@@ -41,13 +47,7 @@ _FOUND = 1
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"))
 
 
-def _add_folder(parser: Parser) -> None:
-    parser.add_argument("dir", nargs="?", default=".", metavar="DIR", help="where to look, else .")
-
-
-def _ls_arguments(parser: Parser) -> None:
-    _add_folder(parser)
-    json_flag(parser, "one line of JSON per cassette")
+_FOLDER = argument("dir [DIR]", "where to look, else .", default=".")
 
 
 def ls(args: argparse.Namespace) -> int:
@@ -117,11 +117,6 @@ def _as_json(one: Cassette, project: Project) -> dict[str, Any]:
     }
 
 
-def _stale_arguments(parser: Parser) -> None:
-    _add_folder(parser)
-    json_flag(parser, "one line of JSON per cassette")
-
-
 def stale(args: argparse.Namespace) -> int:
     folder = _folder(args.dir)
     project = _project(folder)
@@ -140,27 +135,12 @@ def stale(args: argparse.Namespace) -> int:
     return _FOUND if old else 0
 
 
-def _unused_arguments(parser: Parser) -> None:
-    _add_folder(parser)
-    parser.add_argument(
-        "--report",
-        metavar="FILE",
-        help="what pytest --reenact-report has written; else pytest is asked to collect the tests",
-    )
-    json_flag(parser, "one line of JSON per cassette")
-
-
 def unused(args: argparse.Namespace) -> int:
     found, left = _unused(_folder(args.dir), _used_by_tests(args))
     for path in left:
         print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
     _note(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
     return _FOUND if left else 0
-
-
-def _prune_arguments(parser: Parser) -> None:
-    _unused_arguments(parser)
-    parser.add_argument("--yes", action="store_true", help="remove them; else they are only listed")
 
 
 def prune(args: argparse.Namespace) -> int:
@@ -213,13 +193,6 @@ class Finding(msgspec.Struct, frozen=True):
     what: str
     hint: str
     code: int
-
-
-def _check_arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "path", nargs="*", metavar="PATH", help="files and folders, else the folder you are in"
-    )
-    json_flag(parser, "one line of JSON per finding")
 
 
 def check(args: argparse.Namespace) -> int:
@@ -308,7 +281,7 @@ COMMANDS = {
                 description="Lists every cassette with its events, calls, size and age, whether its policy is the "
                 "pinned one, and whether it can be replayed.",
                 example="reenact cassettes ls tests --json",
-                arguments=_ls_arguments,
+                arguments=takes(_FOLDER, json_flag("one line of JSON per cassette")),
                 run=ls,
             ),
             "unused": Command(
@@ -316,7 +289,14 @@ COMMANDS = {
                 description="Lists the cassettes that no test uses, as collected by pytest. Exit code 1 if there "
                 "are any.",
                 example="reenact cassettes unused tests",
-                arguments=_unused_arguments,
+                arguments=takes(
+                    _FOLDER,
+                    argument(
+                        "--report FILE",
+                        "what pytest --reenact-report has written; else pytest is asked to collect the tests",
+                    ),
+                    json_flag("one line of JSON per cassette"),
+                ),
                 run=unused,
             ),
             "stale": Command(
@@ -325,7 +305,7 @@ COMMANDS = {
                 "different policy, weaker redaction, or an unfinished recording. Exit code 1 if there "
                 "are any.",
                 example="reenact cassettes stale tests",
-                arguments=_stale_arguments,
+                arguments=takes(_FOLDER, json_flag("one line of JSON per cassette")),
                 run=stale,
             ),
             "prune": Command(
@@ -333,7 +313,15 @@ COMMANDS = {
                 description="Lists the cassettes that no test uses and, with --yes, removes them and their files. "
                 "Without --yes nothing is removed.",
                 example="reenact cassettes prune tests --yes",
-                arguments=_prune_arguments,
+                arguments=takes(
+                    _FOLDER,
+                    argument(
+                        "--report FILE",
+                        "what pytest --reenact-report has written; else pytest is asked to collect the tests",
+                    ),
+                    json_flag("one line of JSON per cassette"),
+                    argument("--yes", "remove them; else they are only listed"),
+                ),
                 run=prune,
             ),
             "check": Command(
@@ -342,7 +330,10 @@ COMMANDS = {
                 "looks like a secret. vcrpy YAML files are checked as text. Secrets are not printed. "
                 "Exit code 4 for a secret, 3 for damage.",
                 example="reenact cassettes check tests",
-                arguments=_check_arguments,
+                arguments=takes(
+                    argument("path [PATH...]", "files and folders, else the folder you are in"),
+                    json_flag("one line of JSON per finding"),
+                ),
                 run=check,
             ),
         },

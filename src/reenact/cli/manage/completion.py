@@ -6,7 +6,12 @@ import argparse
 
 import shtab
 
-from reenact.cli._parser import Command, Parser, make_parser
+from reenact.cli._parser import (
+    Command,
+    argument,
+    make_parser,
+    takes,
+)
 from reenact.errors import UsageError
 
 __all__ = ["COMMANDS"]
@@ -14,10 +19,6 @@ __all__ = ["COMMANDS"]
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 _FILES = {"PATH", "FILE", "OLD", "NEW", "SRC", "DST", "RECORDING", "TARGET"}
-
-
-def _arguments(parser: Parser) -> None:
-    parser.add_argument("shell", choices=SHELLS, help="the shell to complete for")
 
 
 def completion(args: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ COMMANDS = {
     "completion": Command(
         description="Prints a script that completes the commands and options of reenact in your shell.",
         example='eval "$(reenact completion bash)"',
-        arguments=_arguments,
+        arguments=takes(argument("shell", "the shell to complete for", choices=SHELLS)),
         run=completion,
     ),
 }

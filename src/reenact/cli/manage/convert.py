@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.cli._output import count, escape_controls, json_line, report, size
-from reenact.cli._parser import NEAREST, Command, Parser, json_flag, recording, root
+from reenact.cli._parser import (
+    NEAREST,
+    Command,
+    argument,
+    json_flag,
+    recording,
+    root,
+    takes,
+)
 from reenact.cli._recordings import recording_at
 from reenact.errors import RecordingExists, UsageError
 from reenact.interop.exporter import give
@@ -24,28 +32,6 @@ from reenact.store.reader import open_recording
 __all__ = ["COMMANDS"]
 
 FORMATS = ("vcr", "vcr-json", "har", "rrbin", "boruna", "mitmproxy")
-
-
-def _import_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("source", nargs="?", metavar="PATH", help="a file, or a folder of cassettes")
-    add("--vcr", metavar="PATH", help="the same, of vcrpy or pytest-recording")
-    add("-o", "--output", metavar="DEST", help="the tape, or the folder for the tapes")
-    add("--in-place", action="store_true", help="write each tape next to its original (default)")
-    add(
-        "--format",
-        choices=FORMATS,
-        help="format of the source (default: detected by name and content)",
-    )
-    add("--overwrite", action="store_true", help="replace tapes that are there already")
-    add(
-        "--redaction",
-        choices=("default", "strict", "none"),
-        help="redaction profile (default: the policy's; in CI strict)",
-    )
-    add("--policy", metavar="ID", help="policy for secrets and comparison")
-    root(parser, f"{NEAREST}, or where you are")
-    json_flag(parser, "what was done as JSON, one line per file")
 
 
 def import_(args: argparse.Namespace) -> int:
@@ -121,19 +107,6 @@ def _print_total(source: Path, done: list[Moved]) -> None:
         print(f"in all: lost {number} x {kind}: {KINDS[kind]}", file=sys.stderr)
 
 
-def _export_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    recording(parser)
-    add("file", metavar="FILE", help="the file to write, or - for stdout")
-    add(
-        "--format",
-        choices=[name for name in FORMATS if name != "mitmproxy"],
-        help="format to write (default: detected by the name: .har, .yaml, .rrbin)",
-    )
-    add("--overwrite", action="store_true", help="replace a file that is there already")
-    json_flag(parser, "what was written and what was lost as JSON")
-
-
 def export(args: argparse.Namespace) -> int:
     path, file = recording_at(args.path), args.file
     wanted = format_named(args.format) if args.format else guess(Path(file))
@@ -182,7 +155,26 @@ COMMANDS = {
         "recursively. Secrets are redacted, originals are not changed, and losses are "
         'reported on stderr. Replay the tapes with match="lookup".',
         example="reenact import --vcr tests/cassettes",
-        arguments=_import_arguments,
+        arguments=takes(
+            argument("source [PATH]", "a file, or a folder of cassettes"),
+            argument("--vcr PATH", "the same, of vcrpy or pytest-recording"),
+            argument("-o, --output DEST", "the tape, or the folder for the tapes"),
+            argument("--in-place", "write each tape next to its original (default)"),
+            argument(
+                "--format",
+                "format of the source (default: detected by name and content)",
+                choices=FORMATS,
+            ),
+            argument("--overwrite", "replace tapes that are there already"),
+            argument(
+                "--redaction",
+                "redaction profile (default: the policy's; in CI strict)",
+                choices=("default", "strict", "none"),
+            ),
+            argument("--policy ID", "policy for secrets and comparison"),
+            root(f"{NEAREST}, or where you are"),
+            json_flag("what was done as JSON, one line per file"),
+        ),
         run=import_,
     ),
     "export": Command(
@@ -190,7 +182,17 @@ COMMANDS = {
         "another tool, and reports on stderr what the format cannot express. Sealed values "
         "are never exported.",
         example="reenact export runs/today today.har",
-        arguments=_export_arguments,
+        arguments=takes(
+            recording,
+            argument("file FILE", "the file to write, or - for stdout"),
+            argument(
+                "--format",
+                "format to write (default: detected by the name: .har, .yaml, .rrbin)",
+                choices=[name for name in FORMATS if name != "mitmproxy"],
+            ),
+            argument("--overwrite", "replace a file that is there already"),
+            json_flag("what was written and what was lost as JSON"),
+        ),
         run=export,
     ),
 }

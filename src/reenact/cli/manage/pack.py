@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli._output import count, escape_controls, json_line, size
-from reenact.cli._parser import RECORDING, Command, Parser, json_flag
+from reenact.cli._parser import (
+    RECORDING,
+    Command,
+    argument,
+    json_flag,
+    takes,
+)
 from reenact.cli._recordings import PACKED, recording_at
 from reenact.errors import UsageError
 from reenact.store.pack import pack as write_packed
@@ -15,14 +21,6 @@ from reenact.store.pack import unpack as read_packed
 from reenact.store.verify import Report
 
 __all__ = ["COMMANDS"]
-
-
-def _pack_arguments(parser: Parser) -> None:
-    parser.add_argument("path", metavar="RECORDING", help=RECORDING)
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="the file to write, otherwise RECORDING.reenact"
-    )
-    json_flag(parser, "what was done as JSON")
 
 
 def pack(args: argparse.Namespace) -> int:
@@ -37,21 +35,6 @@ def pack(args: argparse.Namespace) -> int:
 def _default_target(path: Path) -> Path:
     whole = path if path.name not in ("", "..") else path.resolve()
     return whole.with_name(f"{whole.name}{PACKED}")
-
-
-def _unpack_arguments(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file that pack has written")
-    parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="where to, otherwise FILE without .reenact"
-    )
-    parser.add_argument(
-        "--most",
-        type=float,
-        metavar="GIB",
-        default=16.0,
-        help="maximum size of the unpacked recording in GiB (default: 16)",
-    )
-    json_flag(parser, "what was done as JSON")
 
 
 def unpack(args: argparse.Namespace) -> int:
@@ -91,13 +74,27 @@ COMMANDS = {
         description="Writes a recording into one compressed file, verified before and after. Sealed values stay "
         "at home.",
         example="reenact pack runs/today today.reenact",
-        arguments=_pack_arguments,
+        arguments=takes(
+            argument("path RECORDING", RECORDING),
+            argument("file [FILE]", "the file to write, otherwise RECORDING.reenact"),
+            json_flag("what was done as JSON"),
+        ),
         run=pack,
     ),
     "unpack": Command(
         description="Extracts a packed recording and verifies it.",
         example="reenact unpack today.reenact runs/received",
-        arguments=_unpack_arguments,
+        arguments=takes(
+            argument("file FILE", "a file that pack has written"),
+            argument("target [TARGET]", "where to, otherwise FILE without .reenact"),
+            argument(
+                "--most GIB",
+                "maximum size of the unpacked recording in GiB (default: 16)",
+                type=float,
+                default=16.0,
+            ),
+            json_flag("what was done as JSON"),
+        ),
         run=unpack,
     ),
 }

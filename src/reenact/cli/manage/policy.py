@@ -1,23 +1,33 @@
-"""The ``policy`` commands: write, import, check, show and pin policies."""
+"""The ``policy`` and ``capabilities`` commands: write, import, check, show and pin policies."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import structs
 
+from reenact._version import __version__
 from reenact.cli._output import count, escape_controls, json_line, report, rows
-from reenact.cli._parser import NEAREST, Command, Group, Parser, json_flag, root
+from reenact.cli._parser import (
+    NEAREST,
+    Command,
+    Group,
+    argument,
+    json_flag,
+    root,
+    takes,
+)
 from reenact.errors import UsageError
-from reenact.policy.explain import EffectiveSetting, describe
+from reenact.policy.access import KNOWN, PROTOCOL_VERSION
 from reenact.policy.files import Finding
 from reenact.policy.index import (
     INDEX,
@@ -35,18 +45,18 @@ from reenact.policy.x07_files import load_arch
 from reenact.policy.x07_importer import Import, import_arch
 from reenact.store.files import replace_file
 
-__all__ = ["COMMANDS"]
+__all__ = [
+    "COMMANDS",
+    "EffectiveSetting",
+    "Origin",
+    "describe",
+]
 
 _SHORT = len("sha256:") + 8
 _FATE = len("changed")
 _NAMED = ("sanitizer", "sanitizer.saltEnv")
 """Settings whose empty value is printed as none instead of any."""
 _IGNORED = b"# What an interrupted write leaves behind.\n*.tmp\n"
-
-
-def _init_arguments(parser: Parser) -> None:
-    root(parser, "where you are")
-    json_flag(parser, "what was written as JSON")
 
 
 def init(args: argparse.Namespace) -> int:
@@ -98,12 +108,6 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _import_arguments(parser: Parser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="the folder arch/rr of an X07 project")
-    root(parser, f"{NEAREST}, or where you are")
-    json_flag(parser, "the report as JSON")
-
-
 def import_x07(args: argparse.Namespace) -> int:
     root = _root(args)
     folder = _folder(args.folder, "give the folder that holds index.x07rr.json, usually arch/rr")
@@ -152,11 +156,6 @@ def _root(args: argparse.Namespace) -> Path:
     return _folder(args.root) if args.root else find_root(Path.cwd(), os.environ)
 
 
-def _check_arguments(parser: Parser) -> None:
-    root(parser, NEAREST)
-    json_flag(parser, "the findings as JSON")
-
-
 def check(args: argparse.Namespace) -> int:
     root = _root(args)
     findings = check_all(root)
@@ -188,12 +187,6 @@ def _report_errors(findings: list[Finding], folder: Path) -> int:
     hint = hints[0] if len(hints) == 1 else "fix the listed errors, and try again"
     report(UsageError(f"{count(len(hints), 'mistake')} in {folder}", hint=hint or "see the list"))
     return UsageError.exit_code
-
-
-def _show_arguments(parser: Parser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise the default")
-    root(parser, NEAREST)
-    json_flag(parser, "the settings as JSON")
 
 
 def show(args: argparse.Namespace) -> int:
@@ -247,12 +240,6 @@ def _text(value: Any) -> str:
     return json_line(value)
 
 
-def _pin_arguments(parser: Parser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="which policy, otherwise all")
-    root(parser, NEAREST)
-    json_flag(parser, "the pins as JSON")
-
-
 def pin(args: argparse.Namespace) -> int:
     root = _root(args)
     content, pins = pinned_index(root, args.id)
@@ -272,6 +259,122 @@ def _change(one: Pin) -> str:
     return f"{one.before[:_SHORT] or 'not pinned'} -> {one.after[:_SHORT]}"
 
 
+Origin = Literal["flag", "argument", "policy", "sanitizer", "index", "default"]
+
+_NOT_SETTINGS = ("schemaVersion", "id")
+_LISTS = ("modes", "worlds", "kinds", "operations")
+_UNSAID: Mapping[str, Any] = {"mode": "replay", "capabilities": "built-in"}
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSetting:
+    """One setting. ``name`` is dotted, as in the file; ``value`` is JSON, None meaning no limit."""
+
+    name: str
+    value: Any
+    origin: Origin
+
+
+def describe(
+    pinned: Pinned,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> list[EffectiveSetting]:
+    """Return every setting: from a flag, otherwise an argument, the policy file, the default.
+
+    The mappings have dotted names as keys, and None for unset values. ``defaults`` are values that
+    depend on the environment, such as strictness.
+    """
+    said: tuple[tuple[Origin, Mapping[str, Any]], ...] = (
+        ("flag", flags or {}),
+        ("argument", arguments or {}),
+        ("policy", dict(_stated(pinned))),
+        ("sanitizer", _sanitized(pinned)),
+        ("default", {**_UNSAID, **(defaults or {})}),
+    )
+    settings = [_first(name, fallback, said) for name, fallback in _settings(pinned)]
+    lists = ((name, getattr(pinned, name)) for name in _LISTS)
+    return [*settings, *_secrets(pinned), *(_listed(name, value) for name, value in lists)]
+
+
+def _first(
+    name: str, fallback: Any, said: tuple[tuple[Origin, Mapping[str, Any]], ...]
+) -> EffectiveSetting:
+    for origin, values in said:
+        if values.get(name) is not None:
+            return EffectiveSetting(name, values[name], origin)
+    return EffectiveSetting(name, fallback, "default")
+
+
+def _listed(name: str, value: tuple[str, ...] | None) -> EffectiveSetting:
+    return (
+        EffectiveSetting(name, None, "default")
+        if value is None
+        else EffectiveSetting(name, list(value), "index")
+    )
+
+
+def _settings(pinned: Pinned) -> Iterator[tuple[str, Any]]:
+    """Names and values of the policy, the parts of an object one by one."""
+    for name, value in _leaves(pinned.policy, ""):
+        if name not in _NOT_SETTINGS:
+            yield name, value
+
+
+def _leaves(struct: msgspec.Struct, before: str) -> Iterator[tuple[str, Any]]:
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        name = f"{before}{field.encode_name}"
+        if isinstance(value, msgspec.Struct):
+            yield from _leaves(value, f"{name}.")
+        else:
+            plain = msgspec.to_builtins(value)
+            yield name, list(plain) if isinstance(plain, tuple) else plain
+
+
+def _stated(pinned: Pinned) -> Iterator[tuple[str, Any]]:
+    """Return the settings of the policy file; for a policy from code, its differences from the
+    default.
+    """
+    unchanged = dict(_leaves(type(pinned.policy)(id=pinned.policy.id), ""))
+    for name, value in _leaves(pinned.policy, ""):
+        if name in pinned.stated or value != unchanged[name]:
+            yield name, value
+
+
+def _secrets(pinned: Pinned) -> Iterator[EffectiveSetting]:
+    """Return the settings of the sanitizer except its profile."""
+    if pinned.sanitizer is not None:
+        for name, value in _leaves(pinned.sanitizer, ""):
+            if name not in (*_NOT_SETTINGS, "profile"):
+                yield EffectiveSetting(
+                    f"sanitizer.{name}", value, "sanitizer" if value else "default"
+                )
+
+
+def _sanitized(pinned: Pinned) -> dict[str, Any]:
+    return {} if pinned.sanitizer is None else {"redaction": pinned.sanitizer.profile}
+
+
+def capabilities(args: argparse.Namespace) -> int:
+    known, whole = KNOWN.items(), KNOWN.capability_set_hash()
+    if args.json:
+        report = {
+            "protocolVersion": PROTOCOL_VERSION,
+            "name": "reenact",
+            "version": __version__,
+            "capabilities": [{"name": name, "version": version} for name, version in known],
+            "capabilitySetHash": whole,
+        }
+        print(json_line(report))
+    else:
+        print(*rows([("capability", "version"), *known]), sep="\n")
+        print(f"hash of the set: {whole}")
+    return 0
+
+
 COMMANDS = {
     "policy": Group(
         description="The policies of a project lie in its folder .reenact: what its programs may do, how calls "
@@ -283,7 +386,7 @@ COMMANDS = {
                 description="Writes an index, a policy and a sanitizer into the folder .reenact. Existing files "
                 "are not changed, and are an error.",
                 example="reenact policy init",
-                arguments=_init_arguments,
+                arguments=takes(root("where you are"), json_flag("what was written as JSON")),
                 run=init,
             ),
             "import": Command(
@@ -292,7 +395,11 @@ COMMANDS = {
                 "existing ones with pins, and reports the result for each setting. All or nothing: an "
                 "existing id or file is an error. Salts are never copied.",
                 example="reenact policy import arch/rr",
-                arguments=_import_arguments,
+                arguments=takes(
+                    argument("folder DIR", "the folder arch/rr of an X07 project"),
+                    root(f"{NEAREST}, or where you are"),
+                    json_flag("the report as JSON"),
+                ),
                 run=import_x07,
             ),
             "check": Command(
@@ -300,7 +407,7 @@ COMMANDS = {
                 description="Reads every file and reports all errors: unknown fields, invalid values, "
                 "contradictions, and contents that differ from the pins.",
                 example="reenact policy check --json",
-                arguments=_check_arguments,
+                arguments=takes(root(NEAREST), json_flag("the findings as JSON")),
                 run=check,
             ),
             "show": Command(
@@ -308,7 +415,11 @@ COMMANDS = {
                 description="Shows every setting of a policy as it holds here and now: in the policy's file, its "
                 "sanitizer, the index, or by default.",
                 example="reenact policy show default",
-                arguments=_show_arguments,
+                arguments=takes(
+                    argument("id [ID]", "which policy, otherwise the default"),
+                    root(NEAREST),
+                    json_flag("the settings as JSON"),
+                ),
                 run=show,
             ),
             "pin": Command(
@@ -317,9 +428,20 @@ COMMANDS = {
                 "lists the changed ones. Use it after an intended edit. A new policy gets an entry if "
                 "its file is policies/ID.policy.json.",
                 example="reenact policy pin default",
-                arguments=_pin_arguments,
+                arguments=takes(
+                    argument("id [ID]", "which policy, otherwise all"),
+                    root(NEAREST),
+                    json_flag("the pins as JSON"),
+                ),
                 run=pin,
             ),
         },
+    ),
+    "capabilities": Command(
+        description="Lists the capabilities that policies allow or deny, the version of each one's contract, and "
+        "the hash of the whole set that recordings carry.",
+        example="reenact capabilities --json",
+        arguments=json_flag("the report as JSON"),
+        run=capabilities,
     ),
 }

@@ -1,4 +1,4 @@
-"""The ``verify`` command: check that recordings are complete and unchanged."""
+"""The ``verify`` and ``sign`` commands: check that recordings are complete and unchanged."""
 
 from __future__ import annotations
 
@@ -7,22 +7,62 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli._output import count, escape_controls, json_line, os_error, report
-from reenact.cli._parser import Command, Parser, json_flag, recording
+from reenact.cli._parser import (
+    RECORDING,
+    Command,
+    argument,
+    json_flag,
+    recordings,
+    takes,
+)
 from reenact.cli._recordings import recording_at
-from reenact.errors import RecordingError
+from reenact.errors import RecordingError, UsageError
 from reenact.store.verify import Report
 from reenact.store.verify import verify as check
 
-__all__ = ["COMMANDS"]
+__all__ = [
+    "COMMANDS",
+]
 
 
-def _arguments(parser: Parser) -> None:
-    recording(parser, many=True)
-    parser.add_argument(
-        "--key", metavar="FILE", help="also require a signature that this public key confirms"
-    )
-    parser.add_argument("--quiet", action="store_true", help="say nothing about what is whole")
-    json_flag(parser, "the findings as JSON, one line per recording")
+def sign(args: argparse.Namespace) -> int:
+    from reenact.store.sign import new_key
+    from reenact.store.sign import sign as put_signature
+
+    if args.new_key is not None:
+        if args.path is not None or args.key is not None:
+            raise UsageError(
+                "--new-key only makes a key; signing is a second step",
+                hint=f"reenact sign --new-key {args.new_key}",
+            )
+        return _made(Path(args.new_key), new_key(Path(args.new_key)), args)
+    if args.path is None or args.key is None:
+        raise UsageError(
+            "signing takes a recording and a key",
+            hint="reenact sign PATH --key FILE; a first key: reenact sign --new-key FILE",
+        )
+    path = recording_at(args.path)
+    found = check(path)
+    signature = put_signature(path, found.manifest, Path(args.key))
+    if args.json:
+        print(json_line({"path": str(path), "signature": str(signature)}))
+    else:
+        events = count(found.manifest.event_count, "event")
+        print(
+            f"{escape_controls(str(path))}: verified and signed, {events}; see {escape_controls(str(signature))}"
+        )
+    return 0
+
+
+def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
+    if args.json:
+        print(json_line({"privateKey": str(private), "publicKey": str(public)}))
+    else:
+        print(f"private key: {escape_controls(str(private))} (sign with it, give it to nobody)")
+        print(
+            f"public key: {escape_controls(str(public))} (others check with it: reenact verify --key)"
+        )
+    return 0
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -108,11 +148,28 @@ _VERDICTS = {
 
 
 COMMANDS = {
+    "sign": Command(
+        description="Signs a recording with Ed25519. A hash reveals accidents; only a signature reveals "
+        "edits.",
+        example="reenact sign runs/today --key release.key",
+        arguments=takes(
+            argument("path [PATH]", f"what to sign: {RECORDING}"),
+            argument("--key FILE", "the private key to sign with"),
+            argument("--new-key FILE", "make a key at FILE, its public half at FILE.pub"),
+            json_flag("what was done as JSON"),
+        ),
+        run=sign,
+    ),
     "verify": Command(
         description="Checks everything that can be checked: version, count, hashes, every line and field, every "
         "blob, and that nothing is there that does not belong. Names the first bad place.",
         example="reenact verify runs/* --key release.key.pub",
-        arguments=_arguments,
+        arguments=takes(
+            recordings,
+            argument("--key FILE", "also require a signature that this public key confirms"),
+            argument("--quiet", "say nothing about what is whole"),
+            json_flag("the findings as JSON, one line per recording"),
+        ),
         run=verify,
     ),
 }

@@ -53,7 +53,7 @@ def _arguments(parser: Parser) -> None:
     add("--check", metavar="CMD", help="a fork has failed, too, if this command fails")
     rules(parser)
     add("--report", metavar="FILE", help="write what happened as JSON")
-    json_flag(parser, "the table of a sweep as JSON")
+    json_flag("the table of a sweep as JSON")(parser)
     add("-q", "--quiet", action="store_true", help="no summary line")
     add("command_line", nargs="*", metavar="-- CMD", help="the program")
 

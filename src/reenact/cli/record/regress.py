@@ -15,7 +15,7 @@ from typing import Any
 
 from reenact._system import start_clock
 from reenact.cli._output import Progress, count, escape_controls, json_line
-from reenact.cli._parser import Command, Parser, add_filters, json_flag, positive, rules, seconds
+from reenact.cli._parser import Command, Parser, filters, json_flag, positive, rules, seconds
 from reenact.errors import UsageError
 from reenact.policy.index import load_policy
 from reenact.policy.paths import find_root
@@ -46,7 +46,7 @@ def _from_server(parser: Parser) -> None:
     add("--text", metavar="TEXT", help="of these only with this in the name, an id, route or error")
     add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
     add("--limit", type=positive, metavar="N", help="maximum number, newest first")
-    add_filters(parser)
+    filters(parser)
     add("--cache", metavar="DIR", help="where they are kept for a while, otherwise REENACT_CACHE")
     add(
         "--cache-size",
@@ -83,7 +83,7 @@ def _arguments(parser: Parser) -> None:
     add("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
     add("--report", metavar="FILE", help="write the outcomes as JSON")
     add("--html", metavar="FILE", help="write the outcomes as a page for a browser")
-    json_flag(parser, "the outcomes as JSON")
+    json_flag("the outcomes as JSON")(parser)
     add("-q", "--quiet", action="store_true", help="no progress")
     add("command_line", nargs="*", metavar="-- CMD", help="the program")
 

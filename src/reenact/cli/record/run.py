@@ -47,7 +47,7 @@ def _arguments(parser: Parser) -> None:
         action="store_true",
         help="say what is covered; with a program, run it live and say whose its modules are",
     )
-    json_flag(parser, "that as JSON")
+    json_flag("that as JSON")(parser)
     add("-q", "--quiet", action="store_true", help="no summary line")
     add("-v", "--verbose", action="store_true", help="say which client libraries are covered")
     add("command_line", nargs=argparse.REMAINDER, metavar="-- CMD", help="the program")

@@ -12,17 +12,17 @@ import msgspec
 from reenact._system import entropy, pause
 from reenact.cli._client import Client, part
 from reenact.cli._output import NOTHING, escape_controls
-from reenact.cli._parser import Parser
+from reenact.cli._parser import Arguments, argument, takes
 from reenact.errors import ReenactError, ServerRefused, ServerUnusable
 from reenact.exchange.model import TERMINAL
 
 __all__ = [
     "WAYS_OUT",
-    "add_replay_options",
     "ending",
     "exit_code",
     "follow",
     "not_completed",
+    "replay_arguments",
     "replay_options",
     "request_replay",
     "wait_for",
@@ -38,29 +38,30 @@ def exit_code(verdict: str) -> int:
     return 0 if verdict in _GOOD else 1
 
 
-def add_replay_options(parser: Parser, what: str) -> None:
-    """Add the options of a replay; ``what`` is the word for it in the help of ``--strict``."""
-    add = parser.add_argument
-    add(
-        "--boundaries",
-        choices=("recorded", "recorded_then_live", "live"),
-        default="recorded",
-        help="where the answers of outbound calls come from",
+def replay_arguments(what: str) -> Arguments:
+    """Return the options of a replay; ``what`` is the word for it in the help of ``--strict``."""
+    return takes(
+        argument(
+            "--boundaries",
+            "where the answers of outbound calls come from",
+            choices=("recorded", "recorded_then_live", "live"),
+            default="recorded",
+        ),
+        argument(
+            "--environment-variables",
+            "read the current values of the app, or the recorded values",
+            choices=("current", "recorded"),
+            default="current",
+        ),
+        argument("--strict", f"end {what} at the first divergence"),
+        argument(
+            "--revision",
+            "through the route as it is now, or only if it is as it was",
+            choices=("current", "same"),
+            default="current",
+        ),
+        argument("--reason TEXT", "why; required in production and for live calls"),
     )
-    add(
-        "--environment-variables",
-        choices=("current", "recorded"),
-        default="current",
-        help="read the current values of the app, or the recorded values",
-    )
-    add("--strict", action="store_true", help=f"end {what} at the first divergence")
-    add(
-        "--revision",
-        choices=("current", "same"),
-        default="current",
-        help="through the route as it is now, or only if it is as it was",
-    )
-    add("--reason", metavar="TEXT", help="why; required in production and for live calls")
 
 
 def replay_options(args: argparse.Namespace) -> dict[str, Any]:

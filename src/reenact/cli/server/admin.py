@@ -19,7 +19,16 @@ from reenact.cli._output import (
     rows,
     time_field,
 )
-from reenact.cli._parser import Command, Group, Parser, json_flag, list_flags, number
+from reenact.cli._parser import (
+    Arguments,
+    Command,
+    Group,
+    argument,
+    json_flag,
+    list_flags,
+    number,
+    takes,
+)
 from reenact.errors import UsageError
 from reenact.search.query import read_moment
 
@@ -69,29 +78,37 @@ _KEYS: tuple[Column, ...] = (
 _ENVIRONMENTS: tuple[Column, ...] = (("environment", field("name")), ("kind", field("kind")))
 
 
-def _ls(args: argparse.Namespace, path: str, table: tuple[Column, ...], none: str) -> int:
-    print_table(args, signed_in_client().items(path, {}, args.limit), table, none)
-    return 0
+def _list(
+    path: str, table: tuple[Column, ...], *, description: str, example: str, none: str
+) -> Command:
+    """Return the command that lists everything at ``path``; ``none`` is printed for an empty list."""
+
+    def ls(args: argparse.Namespace) -> int:
+        print_table(args, signed_in_client().items(path, {}, args.limit), table, none)
+        return 0
+
+    what = f"the {path.rpartition('/')[2]}"
+    return Command(
+        summary=f"a table of {what}",
+        description=description,
+        example=example,
+        arguments=list_flags(what),
+        run=ls,
+    )
+
+
+_USER = argument("user USER", "the user, by id or e-mail address")
+
+
+def _limits(what: str) -> Arguments:
+    return takes(
+        argument("--environment NAME", f"{what} in this environment"),
+        argument("--app APP", f"{what} for this app"),
+        argument("--expires TIME", "until then: 2026-12-31"),
+    )
 
 
 # Tenants
-
-
-def _tenant_ls_arguments(parser: Parser) -> None:
-    list_flags(parser, "the tenants")
-
-
-def ls_tenants(args: argparse.Namespace) -> int:
-    return _ls(args, "/api/v1/tenants", _TENANTS, "no tenant")
-
-
-def _tenant_add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("name", metavar="NAME", help="what it is called")
-    add("--admin", metavar="EMAIL", required=True, help="its first administrator")
-    add("--tier", choices=_TIERS, default="low", help="what it has paid for")
-    add("--dedicated", action="store_true", help="it has machines of its own")
-    json_flag(parser, "the tenant as JSON")
 
 
 def add_tenant(args: argparse.Namespace) -> int:
@@ -100,14 +117,6 @@ def add_tenant(args: argparse.Namespace) -> int:
     if not args.json:
         print(f"tenant {escape_controls(str(found.get('id')))}", file=sys.stderr)
     return _print_invitation(args, found, found.get("admin") or {})
-
-
-def _tenant_set_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("tenant", metavar="TENANT", help="the tenant, by name or id")
-    add("--tier", choices=_TIERS, help="what it has paid for")
-    add("--dedicated", choices=("yes", "no"), help="has it machines of its own?")
-    json_flag(parser, "the tenant as JSON")
 
 
 def set_tenant(args: argparse.Namespace) -> int:
@@ -144,36 +153,10 @@ def _tenant(client: Client, text: str) -> str:
 # Users
 
 
-def _user_ls_arguments(parser: Parser) -> None:
-    list_flags(parser, "the users")
-
-
-def ls_users(args: argparse.Namespace) -> int:
-    return _ls(args, "/api/v1/users", USERS, "no user")
-
-
-def _user_add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("email", metavar="EMAIL", help="who")
-    add(
-        "--role",
-        action="append",
-        default=[],
-        metavar="ROLE",
-        help=f"a role ({', '.join(_ROLES)}) or a permission, everywhere (repeatable)",
-    )
-    json_flag(parser, "the user, with the link, as JSON")
-
-
 def add_user(args: argparse.Namespace) -> int:
     asked = {"email": args.email, "grants": [{"role": role} for role in args.role]}
     found = signed_in_client().send("POST", "/api/v1/users", asked)
     return _print_invitation(args, found, found)
-
-
-def _user_invite_arguments(parser: Parser) -> None:
-    parser.add_argument("user", metavar="USER", help="the user, by id or e-mail address")
-    json_flag(parser, "the user, with the link, as JSON")
 
 
 def invite(args: argparse.Namespace) -> int:
@@ -194,11 +177,6 @@ def _print_invitation(args: argparse.Namespace, found: Any, user: dict[str, Any]
     return print_result(args, found, str(user.get("link")))
 
 
-def _user_rm_arguments(parser: Parser) -> None:
-    parser.add_argument("user", metavar="USER", help="the user, by id or e-mail address")
-    json_flag(parser, "what was done as JSON")
-
-
 def remove_user(args: argparse.Namespace) -> int:
     client = signed_in_client()
     user = _user(client, args.user)
@@ -206,36 +184,11 @@ def remove_user(args: argparse.Namespace) -> int:
     return print_result(args, found, f"user {args.user} is removed")
 
 
-def _limits(parser: Parser, what: str) -> None:
-    parser.add_argument("--environment", metavar="NAME", help=f"{what} in this environment")
-    parser.add_argument("--app", metavar="APP", help=f"{what} for this app")
-    parser.add_argument("--expires", metavar="TIME", help="until then: 2026-12-31")
-
-
-def _user_grant_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("user", metavar="USER", help="the user, by id or e-mail address")
-    add(
-        "role",
-        metavar="ROLE",
-        help=f"a role ({', '.join(_ROLES)}), or a permission, e.g. replay:live",
-    )
-    _limits(parser, "only")
-    json_flag(parser, "the grant as JSON")
-
-
 def grant(args: argparse.Namespace) -> int:
     client = signed_in_client()
     asked = _grant_json(args.role, args.environment, args.app, args.expires)
     found = client.send("POST", f"/api/v1/users/{part(_user(client, args.user))}/grants", asked)
     return print_result(args, found, f"{args.user} has {_grant(found)}")
-
-
-def _user_revoke_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("user", metavar="USER", help="the user, by id or e-mail address")
-    add("grant", metavar="GRANT", help="the grant, as `user ls` shows it in brackets")
-    json_flag(parser, "what was done as JSON")
 
 
 def revoke(args: argparse.Namespace) -> int:
@@ -269,29 +222,6 @@ def _end_of(text: str | None) -> int | None:
 # Keys
 
 
-def _key_ls_arguments(parser: Parser) -> None:
-    list_flags(parser, "the keys")
-
-
-def ls_keys(args: argparse.Namespace) -> int:
-    return _ls(args, "/api/v1/keys", _KEYS, "no key")
-
-
-def _key_add_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("name", metavar="NAME", help="what it is called")
-    add("--kind", choices=("agent", "user"), default="agent", help="for an app, or for a program")
-    add(
-        "--role",
-        action="append",
-        default=[],
-        metavar="ROLE",
-        help=f"of the kind user: a role ({', '.join(_ROLES)}) or a permission (repeatable)",
-    )
-    _limits(parser, "of an agent the one it is for; of a program only")
-    json_flag(parser, "the key as JSON")
-
-
 def add_key(args: argparse.Namespace) -> int:
     asked: dict[str, Any] = {"kind": args.kind, "name": args.name}
     if args.kind == "agent":
@@ -318,34 +248,12 @@ def add_key(args: argparse.Namespace) -> int:
     return print_result(args, found, str(found.get("key")))
 
 
-def _key_rm_arguments(parser: Parser) -> None:
-    parser.add_argument("id", metavar="KEY", help="the id of the key, never the key itself")
-    json_flag(parser, "what was done as JSON")
-
-
 def remove_key(args: argparse.Namespace) -> int:
     found = signed_in_client().send("DELETE", f"/api/v1/keys/{part(args.id)}")
     return print_result(args, found, f"key {args.id} is revoked")
 
 
 # Environments
-
-
-def _environment_ls_arguments(parser: Parser) -> None:
-    list_flags(parser, "the environments")
-
-
-def ls_environments(args: argparse.Namespace) -> int:
-    return _ls(
-        args, "/api/v1/environments", _ENVIRONMENTS, "no environment: all count as production"
-    )
-
-
-def _environment_set_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("name", metavar="NAME", help="the environment")
-    add("kind", choices=("production", "non-production"), help="what it is")
-    json_flag(parser, "the environment as JSON")
 
 
 def set_environment(args: argparse.Namespace) -> int:
@@ -360,30 +268,8 @@ _RETENTION = "/api/v1/retention"
 _KINDS = ("exchanges", "recordings", "captures")
 
 
-def _retention_show_arguments(parser: Parser) -> None:
-    json_flag(parser, "the days as JSON")
-
-
 def show(args: argparse.Namespace) -> int:
     return _print_retention(args, signed_in_client().get(_RETENTION))
-
-
-def _retention_set_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "--exchanges",
-        type=number,
-        metavar="DAYS",
-        help="exchanges with their recordings, and payloads of the audit log; 0 is unlimited",
-    )
-    add(
-        "--recordings",
-        type=number,
-        metavar="DAYS",
-        help="recordings of the calls of exchanges; 0 is unlimited",
-    )
-    add("--captures", type=number, metavar="DAYS", help="captures of runs; 0 is unlimited")
-    json_flag(parser, "the days as JSON")
 
 
 def set_days(args: argparse.Namespace) -> int:
@@ -421,25 +307,36 @@ COMMANDS = {
         description="Tenants share nothing but the server. For platform administrators.",
         example="reenact tenant ls",
         commands={
-            "ls": Command(
-                summary="a table of the tenants",
+            "ls": _list(
+                "/api/v1/tenants",
+                _TENANTS,
                 description="Lists the tenants of this server, with their tiers.",
                 example="reenact tenant ls",
-                arguments=_tenant_ls_arguments,
-                run=ls_tenants,
+                none="no tenant",
             ),
             "add": Command(
                 summary="make a tenant",
                 description="Makes a tenant, and prints the link for its first administrator. Exchange replay is there for the tiers high and business on dedicated machines.",
                 example="reenact tenant add acme --admin ann@acme.example --tier business --dedicated",
-                arguments=_tenant_add_arguments,
+                arguments=takes(
+                    argument("name NAME", "what it is called"),
+                    argument("--admin EMAIL", "its first administrator", required=True),
+                    argument("--tier", "what it has paid for", choices=_TIERS, default="low"),
+                    argument("--dedicated", "it has machines of its own"),
+                    json_flag("the tenant as JSON"),
+                ),
                 run=add_tenant,
             ),
             "set": Command(
                 summary="change a tenant",
                 description="Changes the tier of a tenant, or whether its machines are its own.",
                 example="reenact tenant set acme --tier high",
-                arguments=_tenant_set_arguments,
+                arguments=takes(
+                    argument("tenant TENANT", "the tenant, by name or id"),
+                    argument("--tier", "what it has paid for", choices=_TIERS),
+                    argument("--dedicated", "has it machines of its own?", choices=("yes", "no")),
+                    json_flag("the tenant as JSON"),
+                ),
                 run=set_tenant,
             ),
         },
@@ -448,32 +345,39 @@ COMMANDS = {
         description="Manages users and their grants. For tenant administrators.",
         example="reenact user ls",
         commands={
-            "ls": Command(
-                summary="a table of the users",
+            "ls": _list(
+                "/api/v1/users",
+                USERS,
                 description="Lists the users of your tenant, with what they are granted.",
                 example="reenact user ls --json",
-                arguments=_user_ls_arguments,
-                run=ls_users,
+                none="no user",
             ),
             "add": Command(
                 summary="invite somebody",
                 description="Makes a user and prints a link, for this person alone and once, with which to set the password.",
                 example="reenact user add ann@acme.example --role viewer",
-                arguments=_user_add_arguments,
+                arguments=takes(
+                    argument("email EMAIL", "who"),
+                    argument(
+                        "--role ROLE...",
+                        f"a role ({', '.join(_ROLES)}) or a permission, everywhere (repeatable)",
+                    ),
+                    json_flag("the user, with the link, as JSON"),
+                ),
                 run=add_user,
             ),
             "invite": Command(
                 summary="another link for the password",
                 description="Prints another link to set the password with. The password so far, and all sessions, end.",
                 example="reenact user invite ann@acme.example",
-                arguments=_user_invite_arguments,
+                arguments=takes(_USER, json_flag("the user, with the link, as JSON")),
                 run=invite,
             ),
             "rm": Command(
                 summary="remove a user",
                 description="Removes a user; sessions and keys of theirs end at once.",
                 example="reenact user rm ann@acme.example",
-                arguments=_user_rm_arguments,
+                arguments=takes(_USER, json_flag("what was done as JSON")),
                 run=remove_user,
             ),
             "grant": Command(
@@ -481,14 +385,26 @@ COMMANDS = {
                 description="Grants a role or a permission, everywhere or for one environment or app. No role has all "
                 "permissions.",
                 example="reenact user grant ann@acme.example replayer --environment staging",
-                arguments=_user_grant_arguments,
+                arguments=takes(
+                    _USER,
+                    argument(
+                        "role ROLE",
+                        f"a role ({', '.join(_ROLES)}), or a permission, e.g. replay:live",
+                    ),
+                    _limits("only"),
+                    json_flag("the grant as JSON"),
+                ),
                 run=grant,
             ),
             "revoke": Command(
                 summary="take a grant back",
                 description="Takes a grant back. It holds no longer, at once.",
                 example="reenact user revoke ann@acme.example grt_01J",
-                arguments=_user_revoke_arguments,
+                arguments=takes(
+                    _USER,
+                    argument("grant GRANT", "the grant, as `user ls` shows it in brackets"),
+                    json_flag("what was done as JSON"),
+                ),
                 run=revoke,
             ),
         },
@@ -497,25 +413,42 @@ COMMANDS = {
         description="Keys of agents are for one app and environment; keys of programs have grants.",
         example="reenact key ls",
         commands={
-            "ls": Command(
-                summary="a table of the keys",
+            "ls": _list(
+                "/api/v1/keys",
+                _KEYS,
                 description="Lists the keys of your tenant, never the secrets in them.",
                 example="reenact key ls",
-                arguments=_key_ls_arguments,
-                run=ls_keys,
+                none="no key",
             ),
             "add": Command(
                 summary="make a key for an app or a program",
                 description="Makes a key, and prints it: now and never again.",
                 example="reenact key add shop-staging --app shop --environment staging",
-                arguments=_key_add_arguments,
+                arguments=takes(
+                    argument("name NAME", "what it is called"),
+                    argument(
+                        "--kind",
+                        "for an app, or for a program",
+                        choices=("agent", "user"),
+                        default="agent",
+                    ),
+                    argument(
+                        "--role ROLE...",
+                        f"of the kind user: a role ({', '.join(_ROLES)}) or a permission (repeatable)",
+                    ),
+                    _limits("of an agent the one it is for; of a program only"),
+                    json_flag("the key as JSON"),
+                ),
                 run=add_key,
             ),
             "rm": Command(
                 summary="revoke a key",
                 description="Revokes a key, at once.",
                 example="reenact key rm key_01J",
-                arguments=_key_rm_arguments,
+                arguments=takes(
+                    argument("id KEY", "the id of the key, never the key itself"),
+                    json_flag("what was done as JSON"),
+                ),
                 run=remove_key,
             ),
         },
@@ -524,18 +457,22 @@ COMMANDS = {
         description="Replays in production need a permission of their own and a reason.",
         example="reenact environment ls",
         commands={
-            "ls": Command(
-                summary="a table of the environments",
+            "ls": _list(
+                "/api/v1/environments",
+                _ENVIRONMENTS,
                 description="Lists the environments. One that is not listed counts as production.",
                 example="reenact environment ls",
-                arguments=_environment_ls_arguments,
-                run=ls_environments,
+                none="no environment: all count as production",
             ),
             "set": Command(
                 summary="say what an environment is",
                 description="Declares whether an environment is production.",
                 example="reenact environment set staging non-production",
-                arguments=_environment_set_arguments,
+                arguments=takes(
+                    argument("name NAME", "the environment"),
+                    argument("kind", "what it is", choices=("production", "non-production")),
+                    json_flag("the environment as JSON"),
+                ),
                 run=set_environment,
             ),
         },
@@ -549,7 +486,7 @@ COMMANDS = {
                 summary="how long what is kept",
                 description="Shows how many days exchanges, recordings and captures are kept.",
                 example="reenact retention show",
-                arguments=_retention_show_arguments,
+                arguments=json_flag("the days as JSON"),
                 run=show,
             ),
             "set": Command(
@@ -557,7 +494,20 @@ COMMANDS = {
                 description="Sets the number of days; options that are not given keep their values. Older data is erased "
                 "within the hour, permanently. The audit log stays, and its proofs remain valid.",
                 example="reenact retention set --exchanges 90 --recordings 30",
-                arguments=_retention_set_arguments,
+                arguments=takes(
+                    argument(
+                        "--exchanges DAYS",
+                        "exchanges with their recordings, and payloads of the audit log; 0 is unlimited",
+                        type=number,
+                    ),
+                    argument(
+                        "--recordings DAYS",
+                        "recordings of the calls of exchanges; 0 is unlimited",
+                        type=number,
+                    ),
+                    argument("--captures DAYS", "captures of runs; 0 is unlimited", type=number),
+                    json_flag("the days as JSON"),
+                ),
                 run=set_days,
             ),
         },

@@ -7,7 +7,12 @@ from typing import Any
 
 from reenact.cli._client import signed_in_client
 from reenact.cli._output import Column, field, print_table, time_field
-from reenact.cli._parser import Command, Parser, list_flags
+from reenact.cli._parser import (
+    Command,
+    argument,
+    list_flags,
+    takes,
+)
 
 __all__ = ["COMMANDS"]
 
@@ -37,15 +42,6 @@ def _drivers(one: dict[str, Any]) -> str:
     return ", ".join(named) or "none"
 
 
-def _arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("--app", metavar="APP", help="only this app")
-    add("--environment", metavar="NAME", help="only this environment")
-    add("--state", choices=("online", "offline", "gone"), help="only agents in this state")
-    add("--all", action="store_true", help="include agents without a sign of life for a day")
-    list_flags(parser, "the agents")
-
-
 def agents(args: argparse.Namespace) -> int:
     query = {"app": args.app, "environment": args.environment, "state": args.state}
     if args.all:
@@ -60,7 +56,13 @@ COMMANDS = {
         description="Lists the agents of apps, with their environments and the number of exchanges in "
         "their spools. Agents without a sign of life for a day are omitted by default.",
         example="reenact agents --state online",
-        arguments=_arguments,
+        arguments=takes(
+            argument("--app APP", "only this app"),
+            argument("--environment NAME", "only this environment"),
+            argument("--state", "only agents in this state", choices=("online", "offline", "gone")),
+            argument("--all", "include agents without a sign of life for a day"),
+            list_flags("the agents"),
+        ),
         run=agents,
     ),
 }

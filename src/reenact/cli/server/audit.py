@@ -43,11 +43,12 @@ from reenact.cli._output import (
 from reenact.cli._parser import (
     Command,
     Group,
-    Parser,
+    argument,
     json_flag,
     list_flags,
     number,
     since_and_until,
+    takes,
     times,
 )
 from reenact.cli.server._exchange_text import first_line
@@ -87,18 +88,6 @@ def _about(one: dict[str, Any]) -> str:
     return f"{subject.get('type')} {one.get('subjectName') or subject.get('id')}"
 
 
-def _ls_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("--actor", metavar="ID", help="only what this user, key or agent did")
-    add("--action", metavar="NAME", help="only this action, e.g. replay.requested")
-    add("--exchange", metavar="ID", help="only about this exchange")
-    add("--replay", metavar="ID", help="only about this replay")
-    add("--environment", metavar="NAME", help="only in this environment")
-    add("--outcome", metavar="NAME", help="only what ended so, e.g. denied")
-    times(parser)
-    list_flags(parser, "the records")
-
-
 def ls(args: argparse.Namespace) -> int:
     query = {
         "actor": args.actor,
@@ -123,11 +112,6 @@ def _with_names(item: dict[str, Any]) -> dict[str, Any]:
     return {**inner, "seq": item.get("seq"), **names}
 
 
-def _head_arguments(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it to a file")
-    json_flag(parser, "the head as JSON")
-
-
 def head(args: argparse.Namespace) -> int:
     data = signed_in_client().text("/api/v1/audit/head")
     found = parse_head(data)
@@ -138,11 +122,6 @@ def head(args: argparse.Namespace) -> int:
     else:
         _write(args.output, data)
     return 0
-
-
-def _key_arguments(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", metavar="FILE", help="write them to a file")
-    json_flag(parser, "the keys as JSON")
 
 
 def key(args: argparse.Namespace) -> int:
@@ -165,18 +144,6 @@ def _write(output: str | None, data: bytes) -> None:
         print(escape_controls(line))
 
 
-def _export_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("-o", "--output", metavar="FILE", help="the file to write, otherwise audit.FORMAT")
-    add(
-        "--format",
-        choices=("tar", "jsonl", "csv"),
-        default="tar",
-        help="tar is the whole log with its proofs; the others are lists of the records",
-    )
-    json_flag(parser, "what was written as JSON")
-
-
 def export(args: argparse.Namespace) -> int:
     query = {} if args.format == "tar" else {"format": args.format}
     target = Path(args.output or f"audit.{args.format}")
@@ -193,14 +160,6 @@ def export(args: argparse.Namespace) -> int:
     else:
         print(f"wrote {escape_controls(str(target))}, {size(written)}")
     return 0
-
-
-def _prove_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("seq", type=number, metavar="SEQ", help="the number of the record")
-    add("-o", "--output", metavar="FILE", help="the file to write, otherwise SEQ.tlog-proof")
-    add("--export", metavar="FILE", help="take it out of this export, and ask no server")
-    json_flag(parser, "what was written as JSON")
 
 
 def prove(args: argparse.Namespace) -> int:
@@ -222,26 +181,6 @@ _PROOF = b"c2sp.org/tlog-proof"
 _LARGE = 64_000_000
 _LISTED = 20
 _SHOWN = 2_000
-
-
-def _verify_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "file",
-        nargs="?",
-        metavar="FILE",
-        help="an export, a .tlog-proof, or what exchange prove wrote; else the server's log",
-    )
-    add(
-        "--key",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="a verifier key that you trust, or a file with it (repeatable)",
-    )
-    add("--head", metavar="FILE", help="a head from before, otherwise the last one you have seen")
-    add("--forget", action="store_true", help="do not remember the head for the next time")
-    json_flag(parser, "the report as JSON")
 
 
 def verify(args: argparse.Namespace) -> int:
@@ -427,7 +366,16 @@ COMMANDS = {
                 summary="find records",
                 description="Lists the records of the audit log: who did what, when, where, and how it ended.",
                 example="reenact audit ls --action replay.requested --since 7d",
-                arguments=_ls_arguments,
+                arguments=takes(
+                    argument("--actor ID", "only what this user, key or agent did"),
+                    argument("--action NAME", "only this action, e.g. replay.requested"),
+                    argument("--exchange ID", "only about this exchange"),
+                    argument("--replay ID", "only about this replay"),
+                    argument("--environment NAME", "only in this environment"),
+                    argument("--outcome NAME", "only what ended so, e.g. denied"),
+                    times,
+                    list_flags("the records"),
+                ),
                 run=ls,
             ),
             "head": Command(
@@ -435,7 +383,10 @@ COMMANDS = {
                 description="Prints the newest head of the log, as text. With a stored head you can check later "
                 "that the log still has the same beginning.",
                 example="reenact audit head -o head",
-                arguments=_head_arguments,
+                arguments=takes(
+                    argument("-o, --output FILE", "write it to a file"),
+                    json_flag("the head as JSON"),
+                ),
                 run=head,
             ),
             "key": Command(
@@ -443,14 +394,26 @@ COMMANDS = {
                 description="Prints the keys that verify the heads of the log. Compare them once with a copy from "
                 "another channel, and store them.",
                 example="reenact audit key -o key.pub",
-                arguments=_key_arguments,
+                arguments=takes(
+                    argument("-o, --output FILE", "write them to a file"),
+                    json_flag("the keys as JSON"),
+                ),
                 run=key,
             ),
             "export": Command(
                 summary="write the whole log to a file",
                 description="Writes the log with every signed head, to be verified offline; or its records as a list.",
                 example="reenact audit export -o audit.tar",
-                arguments=_export_arguments,
+                arguments=takes(
+                    argument("-o, --output FILE", "the file to write, otherwise audit.FORMAT"),
+                    argument(
+                        "--format",
+                        "tar is the whole log with its proofs; the others are lists of the records",
+                        choices=("tar", "jsonl", "csv"),
+                        default="tar",
+                    ),
+                    json_flag("what was written as JSON"),
+                ),
                 run=export,
             ),
             "verify": Command(
@@ -461,14 +424,33 @@ COMMANDS = {
                 "next time. Reports what is proven and what is not. Exit code 3 when something is "
                 "wrong.",
                 example="reenact audit verify audit.tar --key key.pub",
-                arguments=_verify_arguments,
+                arguments=takes(
+                    argument(
+                        "file [FILE]",
+                        "an export, a .tlog-proof, or what exchange prove wrote; else the server's log",
+                    ),
+                    argument(
+                        "--key KEY...",
+                        "a verifier key that you trust, or a file with it (repeatable)",
+                    ),
+                    argument(
+                        "--head FILE", "a head from before, otherwise the last one you have seen"
+                    ),
+                    argument("--forget", "do not remember the head for the next time"),
+                    json_flag("the report as JSON"),
+                ),
                 run=verify,
             ),
             "prove": Command(
                 summary="write the proof of a record",
                 description="Writes a file that proves, with the log's verifier key, that the log has a record.",
                 example="reenact audit prove 17 -o 17.tlog-proof",
-                arguments=_prove_arguments,
+                arguments=takes(
+                    argument("seq SEQ", "the number of the record", type=number),
+                    argument("-o, --output FILE", "the file to write, otherwise SEQ.tlog-proof"),
+                    argument("--export FILE", "take it out of this export, and ask no server"),
+                    json_flag("what was written as JSON"),
+                ),
                 run=prove,
             ),
         },

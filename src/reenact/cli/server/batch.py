@@ -22,18 +22,19 @@ from reenact.cli._parser import (
     VERDICTS,
     Command,
     Group,
-    Parser,
-    add_filters,
+    argument,
+    filters,
     json_flag,
     list_flags,
     positive,
+    takes,
     to_search,
 )
 from reenact.cli.server._replays import (
-    add_replay_options,
     ending,
     exit_code,
     follow,
+    replay_arguments,
     replay_options,
 )
 from reenact.errors import ServerUnusable, UsageError
@@ -64,32 +65,9 @@ _ITEMS: tuple[Column, ...] = (
 )
 
 
-def _ls_arguments(parser: Parser) -> None:
-    list_flags(parser, "the batches")
-
-
 def ls(args: argparse.Namespace) -> int:
     print_table(args, signed_in_client().items(_PATH, {}, args.limit), _TABLE, "no batch")
     return 0
-
-
-def _plan_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("text", nargs="?", metavar="TEXT", help="only with this in an id, route or error")
-    add_filters(parser)
-    add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
-    add(
-        "--exchange",
-        action="append",
-        default=[],
-        metavar="ID",
-        help="this exchange (repeatable)",
-    )
-    add("--target", metavar="NAME", help="replay in this environment; else where each came from")
-    add_replay_options(parser, "each replay")
-    add("--concurrency", type=positive, metavar="N", help="replays of an agent at a time")
-    add("--per-minute", type=positive, metavar="N", help="replays of an agent in a minute")
-    json_flag(parser, "the batch as JSON")
 
 
 def plan(args: argparse.Namespace) -> int:
@@ -127,13 +105,6 @@ def _request(args: argparse.Namespace) -> dict[str, Any]:
         "perMinute": args.per_minute,
     }
     return {**wanted, **{name: value for name, value in more.items() if value}}
-
-
-def _run_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="BATCH", help="the batch that was planned")
-    add("--no-wait", action="store_true", help="only begin with it")
-    json_flag(parser, "the batch as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -178,18 +149,6 @@ def _exit_code(batch: dict[str, Any]) -> int:
     return max([*map(exit_code, progress["verdicts"]), 0 if good and not left else 1])
 
 
-def _show_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="BATCH", help="the batch")
-    add("--items", action="store_true", help="its exchanges and replays, too")
-    add(
-        "--verdict",
-        choices=VERDICTS,
-        help="of these only those with this verdict",
-    )
-    json_flag(parser, "the batch as JSON; with --items these, one line each")
-
-
 def show(args: argparse.Namespace) -> int:
     client = signed_in_client()
     path = f"{_PATH}/{part(args.id)}"
@@ -205,11 +164,6 @@ def show(args: argparse.Namespace) -> int:
         print_plan(found)
         _print_outcome(client, found)
     return 0
-
-
-def _cancel_arguments(parser: Parser) -> None:
-    parser.add_argument("id", metavar="BATCH", help="the batch")
-    json_flag(parser, "the batch as JSON")
 
 
 def cancel(args: argparse.Namespace) -> int:
@@ -315,7 +269,7 @@ COMMANDS = {
                 summary="a table of the batches",
                 description="Lists batches, newest first.",
                 example="reenact batch ls",
-                arguments=_ls_arguments,
+                arguments=list_flags("the batches"),
                 run=ls,
             ),
             "plan": Command(
@@ -323,7 +277,19 @@ COMMANDS = {
                 description="Finds exchanges and reports how many there are, where they would run, which would be "
                 "refused and which would make live calls. Nothing runs.",
                 example="reenact batch plan --app shop --status failed --since 1d",
-                arguments=_plan_arguments,
+                arguments=takes(
+                    argument("text [TEXT]", "only with this in an id, route or error"),
+                    filters,
+                    argument("--saved NAME", "the exchanges that a saved search finds"),
+                    argument("--exchange ID...", "this exchange (repeatable)"),
+                    argument(
+                        "--target NAME", "replay in this environment; else where each came from"
+                    ),
+                    replay_arguments("each replay"),
+                    argument("--concurrency N", "replays of an agent at a time", type=positive),
+                    argument("--per-minute N", "replays of an agent in a minute", type=positive),
+                    json_flag("the batch as JSON"),
+                ),
                 run=plan,
             ),
             "run": Command(
@@ -331,21 +297,32 @@ COMMANDS = {
                 description="Confirms a batch, and follows it to its end. Each exchange is replayed at most once, by the same "
                 "rules as a single one. Exit code 0 when every replay is identical, equivalent or fixed, else 1.",
                 example="reenact batch run bat_01J",
-                arguments=_run_arguments,
+                arguments=takes(
+                    argument("id BATCH", "the batch that was planned"),
+                    argument("--no-wait", "only begin with it"),
+                    json_flag("the batch as JSON"),
+                ),
                 run=run,
             ),
             "show": Command(
                 summary="how far a batch is, and what came of it",
                 description="Shows what was planned, how far it is, and the verdicts.",
                 example="reenact batch show bat_01J --items --verdict regressed",
-                arguments=_show_arguments,
+                arguments=takes(
+                    argument("id BATCH", "the batch"),
+                    argument("--items", "its exchanges and replays, too"),
+                    argument(
+                        "--verdict", "of these only those with this verdict", choices=VERDICTS
+                    ),
+                    json_flag("the batch as JSON; with --items these, one line each"),
+                ),
                 run=show,
             ),
             "cancel": Command(
                 summary="end a batch",
                 description="Waiting exchanges are not replayed, and running replays are cancelled.",
                 example="reenact batch cancel bat_01J",
-                arguments=_cancel_arguments,
+                arguments=takes(argument("id BATCH", "the batch"), json_flag("the batch as JSON")),
                 run=cancel,
             ),
         },

@@ -26,22 +26,23 @@ from reenact.cli._parser import (
     VERDICTS,
     Command,
     Group,
-    Parser,
-    add_filters,
+    argument,
     columns,
+    filters,
     json_flag,
     list_flags,
     since_and_until,
+    takes,
     times,
     to_search,
     width_flag,
 )
 from reenact.cli.server._exchange_text import ComparisonPrinter, ExchangePrinter
 from reenact.cli.server._replays import (
-    add_replay_options,
     ending,
     exit_code,
     not_completed,
+    replay_arguments,
     replay_options,
     request_replay,
     wait_for,
@@ -98,14 +99,6 @@ def _remark(one: dict[str, Any]) -> str:
     return str(one.get("errorType") or "")
 
 
-def _ls_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("text", nargs="?", metavar="TEXT", help="only with this in an id, route or error")
-    add_filters(parser)
-    add("--save", metavar="NAME", help="save this search, to be replayed: reenact batch plan")
-    list_flags(parser, "the exchanges")
-
-
 def ls(args: argparse.Namespace) -> int:
     query = {
         "app": args.app,
@@ -130,14 +123,6 @@ def ls(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help=_EXCHANGE)
-    add("--calls", action="store_true", help="show the calls that it made, too")
-    width_flag(parser)
-    json_flag(parser, "the exchange as JSON")
-
-
 def show(args: argparse.Namespace) -> int:
     client = signed_in_client()
     path = f"/api/v1/exchanges/{part(exchange_id(client, args.id))}"
@@ -148,19 +133,6 @@ def show(args: argparse.Namespace) -> int:
     else:
         ExchangePrinter(_width(args)).print(found, calls)
     return 0
-
-
-def _replays_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", nargs="?", metavar="ID", help=f"only replays of this exchange; {_LAST}")
-    add("--app", metavar="APP", help="only in this app")
-    add("--environment", metavar="NAME", help="only in this environment")
-    add("--route", metavar="ROUTE", help="only through this route")
-    add("--state", choices=_STATES, help="only replays in this state")
-    add("--verdict", choices=VERDICTS, help="only those with this verdict")
-    add("--by", metavar="WHO", help="only replays requested by this person or key")
-    times(parser)
-    list_flags(parser, "the replays")
 
 
 def replays(args: argparse.Namespace) -> int:
@@ -182,18 +154,6 @@ def replays(args: argparse.Namespace) -> int:
 
 def _width(args: argparse.Namespace) -> int:
     return columns() if args.width is None else int(args.width)
-
-
-def _diff_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "one",
-        metavar="A",
-        help="an exchange, or `last`; without B a replay or its exchange, and `last` is the newest replay",
-    )
-    add("other", nargs="?", metavar="B", help="the exchange to compare with it; else its source")
-    width_flag(parser)
-    json_flag(parser, "the comparison as JSON")
 
 
 def diff(args: argparse.Namespace) -> int:
@@ -230,11 +190,6 @@ def print_comparison(args: argparse.Namespace, found: dict[str, Any]) -> int:
     return exit_code(found.get("verdict", ""))
 
 
-def _cancel_arguments(parser: Parser) -> None:
-    parser.add_argument("id", metavar="REPLAY", help=_REPLAY)
-    json_flag(parser, "the replay as JSON")
-
-
 def cancel(args: argparse.Namespace) -> int:
     client = signed_in_client()
     name = replay_id(client, args.id)
@@ -242,12 +197,6 @@ def cancel(args: argparse.Namespace) -> int:
     state = str(found.get("state"))
     told = "" if state in TERMINAL else ", and was told to end"
     return print_result(args, found, f"replay {name} is {state}{told}")
-
-
-def _learn_arguments(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help=_EXCHANGE)
-    parser.add_argument("--reason", metavar="TEXT", help="why; required in production")
-    json_flag(parser, "the rules as JSON")
 
 
 def learn(args: argparse.Namespace) -> int:
@@ -277,13 +226,6 @@ def learn(args: argparse.Namespace) -> int:
     return 0
 
 
-def _prove_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="REPLAY", help=_REPLAY)
-    add("-o", "--output", metavar="FILE", required=True, help="the file to write, or - for stdout")
-    json_flag(parser, "what was written as JSON")
-
-
 def prove(args: argparse.Namespace) -> int:
     client = signed_in_client()
     data = client.text(f"/api/v1/replays/{part(replay_id(client, args.id))}/proof")
@@ -294,30 +236,6 @@ def prove(args: argparse.Namespace) -> int:
     write_private(target, data)
     text = f"wrote {target}; verify it with: reenact audit verify {target}"
     return print_result(args, {"path": str(target), "size": len(data)}, text)
-
-
-def _replay_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help=_EXCHANGE)
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        help="change the start payload: body.amount=5, headers.x-user=ann (repeatable)",
-    )
-    add("--patch", metavar="FILE", help="a JSON patch (RFC 6902) of it; - is stdin")
-    add(
-        "--payload",
-        metavar="FILE",
-        help="headers, body, properties as JSON, each in place of the recorded one; - is stdin",
-    )
-    add("--agent", metavar="ID", help="the agent that replays it")
-    add("--environment", metavar="NAME", help="any agent of the app in this environment")
-    add_replay_options(parser, "it")
-    add("--no-wait", action="store_true", help="only ask for it, and print the id of the replay")
-    width_flag(parser)
-    json_flag(parser, "the comparison as JSON")
 
 
 def replay(args: argparse.Namespace) -> int:
@@ -417,7 +335,12 @@ COMMANDS = {
                 summary="find exchanges",
                 description="Lists exchanges, newest first: requests, jobs and messages that went through a route.",
                 example="reenact exchange ls --app shop --status failed --since 2h",
-                arguments=_ls_arguments,
+                arguments=takes(
+                    argument("text [TEXT]", "only with this in an id, route or error"),
+                    filters,
+                    argument("--save NAME", "save this search, to be replayed: reenact batch plan"),
+                    list_flags("the exchanges"),
+                ),
                 run=ls,
             ),
             "show": Command(
@@ -425,7 +348,12 @@ COMMANDS = {
                 description="Shows what came in, the processors as a tree with their durations and what each changed, "
                 "the calls that were made, and what came out.",
                 example="reenact exchange show last --calls",
-                arguments=_show_arguments,
+                arguments=takes(
+                    argument("id ID", _EXCHANGE),
+                    argument("--calls", "show the calls that it made, too"),
+                    width_flag,
+                    json_flag("the exchange as JSON"),
+                ),
                 run=show,
             ),
             "replay": Command(
@@ -436,14 +364,41 @@ COMMANDS = {
                 "are treated. Exit code 0 for identical, equivalent and fixed, 1 for regressed and diverged, 4 when "
                 "it was refused, 3 when it could not be run.",
                 example="reenact exchange replay last --set body.amount=5 --reason rounding",
-                arguments=_replay_arguments,
+                arguments=takes(
+                    argument("id ID", _EXCHANGE),
+                    argument(
+                        "--set PATH=VALUE...",
+                        "change the start payload: body.amount=5, headers.x-user=ann (repeatable)",
+                    ),
+                    argument("--patch FILE", "a JSON patch (RFC 6902) of it; - is stdin"),
+                    argument(
+                        "--payload FILE",
+                        "headers, body, properties as JSON, each in place of the recorded one; - is stdin",
+                    ),
+                    argument("--agent ID", "the agent that replays it"),
+                    argument("--environment NAME", "any agent of the app in this environment"),
+                    replay_arguments("it"),
+                    argument("--no-wait", "only ask for it, and print the id of the replay"),
+                    width_flag,
+                    json_flag("the comparison as JSON"),
+                ),
                 run=replay,
             ),
             "replays": Command(
                 summary="find replays",
                 description="Lists replays, newest first: of what, where, by whom, how far each is, and its verdict.",
                 example="reenact exchange replays --app shop --verdict regressed --since 1d",
-                arguments=_replays_arguments,
+                arguments=takes(
+                    argument("id [ID]", f"only replays of this exchange; {_LAST}"),
+                    argument("--app APP", "only in this app"),
+                    argument("--environment NAME", "only in this environment"),
+                    argument("--route ROUTE", "only through this route"),
+                    argument("--state", "only replays in this state", choices=_STATES),
+                    argument("--verdict", "only those with this verdict", choices=VERDICTS),
+                    argument("--by WHO", "only replays requested by this person or key"),
+                    times,
+                    list_flags("the replays"),
+                ),
                 run=replays,
             ),
             "diff": Command(
@@ -451,14 +406,22 @@ COMMANDS = {
                 description="Puts two exchanges side by side: start, processors, calls, result, timing. With one that is a "
                 "replay, it and its source. Exit code 1 when they differ by more than noise.",
                 example="reenact exchange diff ex_01a1 ex_01a2",
-                arguments=_diff_arguments,
+                arguments=takes(
+                    argument(
+                        "one A",
+                        "an exchange, or `last`; without B a replay or its exchange, and `last` is the newest replay",
+                    ),
+                    argument("other [B]", "the exchange to compare with it; else its source"),
+                    width_flag,
+                    json_flag("the comparison as JSON"),
+                ),
                 run=diff,
             ),
             "cancel": Command(
                 summary="end a replay",
                 description="Cancels a replay that has not ended.",
                 example="reenact exchange cancel rpl_01J",
-                arguments=_cancel_arguments,
+                arguments=takes(argument("id REPLAY", _REPLAY), json_flag("the replay as JSON")),
                 run=cancel,
             ),
             "learn": Command(
@@ -466,7 +429,11 @@ COMMANDS = {
                 description="Replays an exchange twice, unchanged. Differences between the two are noise, and are ignored "
                 "in later comparisons of this route.",
                 example="reenact exchange learn ex_01a1",
-                arguments=_learn_arguments,
+                arguments=takes(
+                    argument("id ID", _EXCHANGE),
+                    argument("--reason TEXT", "why; required in production"),
+                    json_flag("the rules as JSON"),
+                ),
                 run=learn,
             ),
             "prove": Command(
@@ -475,7 +442,13 @@ COMMANDS = {
                 "and what the result was: both audit records with their proofs, and the values behind their "
                 "digests.",
                 example="reenact exchange prove last -o replay.json",
-                arguments=_prove_arguments,
+                arguments=takes(
+                    argument("id REPLAY", _REPLAY),
+                    argument(
+                        "-o, --output FILE", "the file to write, or - for stdout", required=True
+                    ),
+                    json_flag("what was written as JSON"),
+                ),
                 run=prove,
             ),
         },

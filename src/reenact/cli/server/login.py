@@ -20,28 +20,18 @@ from reenact.cli._client import (
     save_login,
 )
 from reenact.cli._output import escape_controls, json_line
-from reenact.cli._parser import Command, Parser, json_flag
+from reenact.cli._parser import (
+    Command,
+    argument,
+    json_flag,
+    takes,
+)
 from reenact.errors import ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Secret, parse_address
 
 __all__ = ["COMMANDS"]
 
 _LONGEST = 4_096
-
-
-def _login_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "url",
-        nargs="?",
-        metavar="URL",
-        help="the server, or the link for the first account or an invitation",
-    )
-    add("--email", metavar="EMAIL", help="who you are, otherwise you are asked")
-    add("--tenant", metavar="TENANT", help="which tenant, by name or id, for people in several")
-    add("--password-stdin", action="store_true", help="read the password from standard input")
-    add("--name", default="command line", metavar="NAME", help="what the key is called")
-    json_flag(parser, "who is signed in as JSON")
 
 
 def login(args: argparse.Namespace) -> int:
@@ -145,10 +135,6 @@ def _cookie(text: str) -> str:
     return "; ".join(f"{name}={one.value}" for name, one in found.items())
 
 
-def _logout_arguments(parser: Parser) -> None:
-    json_flag(parser, "what was done as JSON")
-
-
 def logout(args: argparse.Namespace) -> int:
     known = read_login(os.environ)
     revoked = known is not None and _revoke(known)
@@ -180,13 +166,20 @@ COMMANDS = {
         "in a file that only you can read. A link for the first account, or an invitation, sets the "
         "password first. REENACT_SERVER and REENACT_API_KEY come before the file.",
         example="reenact login https://reenact.example --email ann@acme.example",
-        arguments=_login_arguments,
+        arguments=takes(
+            argument("url [URL]", "the server, or the link for the first account or an invitation"),
+            argument("--email EMAIL", "who you are, otherwise you are asked"),
+            argument("--tenant TENANT", "which tenant, by name or id, for people in several"),
+            argument("--password-stdin", "read the password from standard input"),
+            argument("--name NAME", "what the key is called", default="command line"),
+            json_flag("who is signed in as JSON"),
+        ),
         run=login,
     ),
     "logout": Command(
         description="Revokes the key that login made, and forgets it.",
         example="reenact logout --json",
-        arguments=_logout_arguments,
+        arguments=json_flag("what was done as JSON"),
         run=logout,
     ),
 }

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from reenact.cli._client import part, signed_in_client
 from reenact.cli._output import count, escape_controls, json_line, size
-from reenact.cli._parser import RECORDING, Command, Parser, json_flag
+from reenact.cli._parser import (
+    RECORDING,
+    Command,
+    argument,
+    json_flag,
+    takes,
+)
 from reenact.cli._recordings import PACKED, recording_at
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack, unpack
 
 __all__ = ["COMMANDS"]
-
-
-def _push_arguments(parser: Parser) -> None:
-    parser.add_argument("path", metavar="RUN", help=RECORDING)
-    json_flag(parser, "the capture as JSON")
 
 
 def push(args: argparse.Namespace) -> int:
@@ -44,13 +45,6 @@ def push(args: argparse.Namespace) -> int:
         events = count(report.manifest.event_count, "event")
         print(f"{escape_controls(str(found.get('captureId')))}: {events}, {size(large)}")
     return 0
-
-
-def _pull_arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("id", metavar="ID", help="the capture")
-    add("-o", "--output", metavar="DIR", help="where to, otherwise a folder with the id as name")
-    json_flag(parser, "what was done as JSON")
 
 
 def pull(args: argparse.Namespace) -> int:
@@ -91,13 +85,17 @@ COMMANDS = {
     "push": Command(
         description="Packs a recording and sends it; the server verifies it.",
         example="reenact push last",
-        arguments=_push_arguments,
+        arguments=takes(argument("path RUN", RECORDING), json_flag("the capture as JSON")),
         run=push,
     ),
     "pull": Command(
         description="Gets a packed recording, unpacks and verifies it.",
         example="reenact pull cap_01J -o runs/received",
-        arguments=_pull_arguments,
+        arguments=takes(
+            argument("id ID", "the capture"),
+            argument("-o, --output DIR", "where to, otherwise a folder with the id as name"),
+            json_flag("what was done as JSON"),
+        ),
         run=pull,
     ),
 }

@@ -8,126 +8,18 @@ import sys
 from pathlib import Path
 
 from reenact.cli._output import count
-from reenact.cli._parser import Command, Parser, json_flag, number
+from reenact.cli._parser import (
+    Command,
+    argument,
+    json_flag,
+    number,
+    takes,
+)
 from reenact.errors import ExtraMissing, UsageError
 
 __all__ = ["COMMANDS"]
 
 _NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "cryptography", "jwt")
-
-
-def _single_sign_on(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "--oidc-issuer",
-        metavar="URL",
-        help="an OpenID provider with which people can sign in, as it spells itself",
-    )
-    add("--oidc-client-id", metavar="ID", help="who this server is to the provider")
-    add(
-        "--oidc-client-secret-file",
-        metavar="FILE",
-        help="the file with the secret that proves it; none for a public client",
-    )
-    add(
-        "--oidc-tenant",
-        metavar="TENANT",
-        help="the only tenant, by name or id, whose accounts the provider may open",
-    )
-
-
-def _telemetry(parser: Parser) -> None:
-    add = parser.add_argument
-    add(
-        "--otlp-endpoint",
-        action="append",
-        default=[],
-        metavar="[TENANT=]URL",
-        help="send exchanges there as traces, over OTLP/HTTP; a tenant by name or id (repeatable: "
-        "one per tenant)",
-    )
-    add(
-        "--otlp-headers-file",
-        action="append",
-        default=[],
-        metavar="[TENANT=]FILE",
-        help="headers to send along, one per line, such as Authorization: … (repeatable)",
-    )
-
-
-def _arguments(parser: Parser) -> None:
-    add = parser.add_argument
-    add("--host", default="127.0.0.1", metavar="HOST", help="the address to listen on")
-    add(
-        "--port",
-        type=number,
-        default=8321,
-        metavar="PORT",
-        help="the port, 0 for any that is free (default: 8321)",
-    )
-    add(
-        "--data", default="reenact-server", metavar="DIR", help="the folder for everything it keeps"
-    )
-    add(
-        "--database",
-        metavar="URL",
-        help="postgresql://user@host/name, for several servers at once; otherwise REENACT_DATABASE, "
-        "otherwise a file in that folder",
-    )
-    add(
-        "--blobs",
-        metavar="PLACE",
-        help="where recordings go: a folder or s3://bucket/prefix; otherwise REENACT_BLOBS, "
-        "otherwise that folder",
-    )
-    add(
-        "--migrate-only",
-        action="store_true",
-        help="make the tables of the database, or bring them up to date, and end",
-    )
-    add(
-        "--role",
-        default="",
-        metavar="ROLE",
-        help="with --migrate-only on PostgreSQL: the role of the servers, which may then use the "
-        "tables and change none",
-    )
-    add(
-        "--rotate-audit-key",
-        action="store_true",
-        help="while no server runs: hand the audit logs over to a new signing key, and end",
-    )
-    add("--name", default="", metavar="NAME", help="the name of this deployment in its audit logs")
-    add(
-        "--insecure",
-        action="store_true",
-        help="let other machines connect over plain HTTP: everybody on the way can read along",
-    )
-    add(
-        "--forwarded",
-        action="store_true",
-        help="believe a proxy on this machine about where requests come from",
-    )
-    add(
-        "--public-url",
-        metavar="URL",
-        help="the address under which browsers reach the server, for links; otherwise "
-        "REENACT_PUBLIC_URL, otherwise the address that it listens on",
-    )
-    add(
-        "--log",
-        choices=("text", "json"),
-        default="text",
-        help="what the log on stderr is: lines to read, or one JSON object each",
-    )
-    _single_sign_on(parser)
-    _telemetry(parser)
-    add(
-        "--demo",
-        action="store_true",
-        help="run a demo server with a small shop; its data is deleted when it stops",
-    )
-    json_flag(parser, "errors as JSON")
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -203,7 +95,85 @@ COMMANDS = {
         description="Runs a server on SQLite and a folder: no configuration. The first start prints a link with "
         "which to make the first account. Several servers can share a PostgreSQL database.",
         example="reenact serve --port 8321 --data reenact-server",
-        arguments=_arguments,
+        arguments=takes(
+            argument("--host HOST", "the address to listen on", default="127.0.0.1"),
+            argument(
+                "--port PORT",
+                "the port, 0 for any that is free (default: 8321)",
+                type=number,
+                default=8321,
+            ),
+            argument("--data DIR", "the folder for everything it keeps", default="reenact-server"),
+            argument(
+                "--database URL",
+                "postgresql://user@host/name, for several servers at once; otherwise REENACT_DATABASE, "
+                "otherwise a file in that folder",
+            ),
+            argument(
+                "--blobs PLACE",
+                "where recordings go: a folder or s3://bucket/prefix; otherwise REENACT_BLOBS, "
+                "otherwise that folder",
+            ),
+            argument(
+                "--migrate-only",
+                "make the tables of the database, or bring them up to date, and end",
+            ),
+            argument(
+                "--role ROLE",
+                "with --migrate-only on PostgreSQL: the role of the servers, which may then use the "
+                "tables and change none",
+                default="",
+            ),
+            argument(
+                "--rotate-audit-key",
+                "while no server runs: hand the audit logs over to a new signing key, and end",
+            ),
+            argument("--name NAME", "the name of this deployment in its audit logs", default=""),
+            argument(
+                "--insecure",
+                "let other machines connect over plain HTTP: everybody on the way can read along",
+            ),
+            argument(
+                "--forwarded", "believe a proxy on this machine about where requests come from"
+            ),
+            argument(
+                "--public-url URL",
+                "the address under which browsers reach the server, for links; otherwise "
+                "REENACT_PUBLIC_URL, otherwise the address that it listens on",
+            ),
+            argument(
+                "--log",
+                "what the log on stderr is: lines to read, or one JSON object each",
+                choices=("text", "json"),
+                default="text",
+            ),
+            argument(
+                "--oidc-issuer URL",
+                "an OpenID provider with which people can sign in, as it spells itself",
+            ),
+            argument("--oidc-client-id ID", "who this server is to the provider"),
+            argument(
+                "--oidc-client-secret-file FILE",
+                "the file with the secret that proves it; none for a public client",
+            ),
+            argument(
+                "--oidc-tenant TENANT",
+                "the only tenant, by name or id, whose accounts the provider may open",
+            ),
+            argument(
+                "--otlp-endpoint [TENANT=]URL...",
+                "send exchanges there as traces, over OTLP/HTTP; a tenant by name or id (repeatable: "
+                "one per tenant)",
+            ),
+            argument(
+                "--otlp-headers-file [TENANT=]FILE...",
+                "headers to send along, one per line, such as Authorization: … (repeatable)",
+            ),
+            argument(
+                "--demo", "run a demo server with a small shop; its data is deleted when it stops"
+            ),
+            json_flag("errors as JSON"),
+        ),
         run=serve,
     ),
 }
