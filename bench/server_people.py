@@ -9,8 +9,8 @@ import msgspec
 from sqlalchemy import Column, Integer, LargeBinary
 
 from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
-from reenact.exchange.comparison.noise import NoiseRule
 from reenact.exchange.model import STATES, VERDICTS
+from reenact.policy.noise import NoiseRule
 from reenact.server.batches.schema import Search
 from reenact.server.storage.documents import pack
 from reenact.server.storage.exchange_tables import REPLAYS

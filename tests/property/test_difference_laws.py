@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reenact.diff.values import Difference, differences, normalised_path
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path
-from reenact.policy.matching import IgnoredPaths
+from reenact.policy.matching import ignored_paths
 from tests.property.values import VALUES
 
 # Values that share parts, so that there is something to align.
@@ -93,5 +93,5 @@ def test_one_inserted_item_is_one_addition(items: list[Any], new: Any, place: in
 def test_a_normalised_path_can_be_ignored(value: dict[str, int]) -> None:
     """What the JSON form of a divergence says can be pasted into a policy."""
     name = min(value)
-    left = IgnoredPaths([normalised_path((name,))]).strip(value)
+    left = ignored_paths([normalised_path((name,))]).strip(value)
     assert left == {key: item for key, item in value.items() if key != name}

@@ -1,4 +1,4 @@
-"""JSON pointers (RFC 6901), patches (RFC 6902), and settings such as ``body.amount=5``."""
+"""Patches (RFC 6902) and settings such as ``body.amount=5``."""
 
 from __future__ import annotations
 
@@ -13,47 +13,23 @@ from reenact.errors import UsageError
 from reenact.exchange.model import Change, Payload
 from reenact.exchange.payload import SECTIONS, from_document, to_document
 from reenact.format.canonical import canonical
+from reenact.format.json_path import Tokens, format_pointer, parse_pointer
 
 __all__ = [
     "MAX_OPS",
     "MOST_CHANGES",
     "Op",
-    "Tokens",
     "apply_patch",
     "diff_documents",
     "edit_payload",
-    "format_pointer",
     "parse_index",
-    "parse_pointer",
     "parse_settings",
     "read_patch",
     "resolve_pointer",
     "to_patch",
 ]
 
-Tokens = tuple[str, ...]
-
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
-_BAD_TILDE = re.compile(r"~(?![01])")
-
-
-def parse_pointer(text: str) -> Tokens:
-    """Return the tokens of a pointer; none for the complete document. Raises :class:`UsageError`."""
-    if not text:
-        return ()
-    if not text.startswith("/"):
-        raise UsageError(f"the pointer {text[:80]!r} does not begin with a slash")
-    if _BAD_TILDE.search(text):
-        raise UsageError(
-            f"the pointer {text[:80]!r} has a tilde that is neither ~0 nor ~1",
-            hint="write a tilde as ~0, and a slash in a name as ~1",
-        )
-    return tuple(token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/"))
-
-
-def format_pointer(tokens: Iterable[str | int]) -> str:
-    """Format tokens as a pointer. Inverse of :func:`parse_pointer`."""
-    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
 
 
 def parse_index(token: str, length: int) -> int:

@@ -10,12 +10,12 @@ import msgspec
 
 from reenact.errors import ReenactError, ValueRefused
 from reenact.exchange.model import Change, ErrorFacts, Payload, Processor
-from reenact.exchange.patch import format_pointer, parse_pointer, resolve_pointer
+from reenact.exchange.patch import resolve_pointer
 from reenact.exchange.payload import body_bytes, from_document, to_document
 from reenact.exchange.snapshot import encode_bytes as encoded
 from reenact.exchange.snapshot import snapshot
 from reenact.format.canonical import exact, quickly
-from reenact.format.json_path import parse
+from reenact.format.json_path import format_pointer, parse, parse_pointer
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 __all__ = ["ExchangeRedactor", "RedactedPayload", "fill_values", "placeholder_pointers"]

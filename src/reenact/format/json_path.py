@@ -1,16 +1,19 @@
-"""Paths into JSON values: ``$.messages[0].content``, as people read and type them."""
+"""Paths into JSON values: ``$.messages[0].content`` for people, and JSON pointers (RFC 6901)."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from reenact.errors import UsageError
 
-__all__ = ["Path", "join", "lookup", "parse"]
+__all__ = ["Path", "Tokens", "format_pointer", "join", "lookup", "parse", "parse_pointer"]
 
 Path = tuple[str | int, ...]
+Tokens = tuple[str, ...]
+"""Steps of a JSON pointer, in which an index is a text as well."""
 
 _STEP = r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
       | \[(?P<index>[0-9]{1,18})\]
@@ -74,3 +77,22 @@ def lookup(value: Any, path: Path) -> Any:
         else:
             raise LookupError(join(path))
     return value
+
+
+def parse_pointer(text: str) -> Tokens:
+    """Return the tokens of a pointer; none for the complete document. Raises :class:`UsageError`."""
+    if not text:
+        return ()
+    if not text.startswith("/"):
+        raise UsageError(f"the pointer {text[:80]!r} does not begin with a slash")
+    if re.search(r"~(?![01])", text):
+        raise UsageError(
+            f"the pointer {text[:80]!r} has a tilde that is neither ~0 nor ~1",
+            hint="write a tilde as ~0, and a slash in a name as ~1",
+        )
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/"))
+
+
+def format_pointer(tokens: Iterable[str | int]) -> str:
+    """Format tokens as a pointer. Inverse of :func:`parse_pointer`."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)

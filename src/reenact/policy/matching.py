@@ -4,34 +4,32 @@ A request is redacted before it is compared, because the recorded side was redac
 written. Ignored parts are removed next, then pseudonyms become one placeholder. A replay therefore
 matches with different credentials or none, and a recorded request has the same key as a live one.
 
-A path to ignore is a subset of RFC 9535: ``$.a[0].b``, ``$['a b']``, the wildcards ``.*`` and ``[*]``, and
-``$..name`` for any depth. An ignored member of an object can also be missing. An ignored element of a
-list keeps its position, so the other elements keep theirs.
+:mod:`reenact.policy.noise` describes the paths to ignore. An ignored member of an object can also be
+missing. An ignored element of a list keeps its position, so the other elements keep theirs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import unquote_plus
 
 import msgspec
 
-from reenact.errors import PolicyInvalid
+from reenact.errors import PolicyInvalid, UsageError
 from reenact.format.canonical import canonical, digest_bytes
 from reenact.format.json_path import Path
-from reenact.policy.patterns import lazy_pattern
+from reenact.policy.noise import NoiseFilter, NoiseRule, Taken, parse_path_pattern
 from reenact.policy.redaction.placeholder import blind
 from reenact.policy.redaction.redactor import Redactor, embedded
 from reenact.policy.redaction.structure import is_pair, like, pair_name
-from reenact.policy.volatile import Taken, Volatile
+from reenact.policy.volatile import Volatile
 
 __all__ = [
     "Comparer",
     "IgnoredMembers",
-    "IgnoredPaths",
     "Rules",
+    "ignored_paths",
 ]
 
 _PSEUDONYM = b"***REDACTED:"
@@ -121,10 +119,23 @@ def _stages(rules: Rules) -> tuple[_Stage, ...]:
     if rules.ignore_headers or rules.ignore_query:
         stages.append(IgnoredMembers(rules.ignore_headers, rules.ignore_query))
     if rules.ignore_paths:
-        stages.append(IgnoredPaths(rules.ignore_paths))
+        stages.append(ignored_paths(rules.ignore_paths))
     if rules.volatile:
         stages.append(Volatile(rules.volatile))
     return tuple(stages)
+
+
+def ignored_paths(texts: Iterable[str]) -> NoiseFilter:
+    """Return the filter for the ignored paths of a policy. Raises :class:`PolicyInvalid`."""
+    rules: list[NoiseRule] = []
+    for number, text in enumerate(texts):
+        try:
+            parse_path_pattern(text)
+        except UsageError as error:
+            place = f"$.ignore.paths[{number}]"
+            raise PolicyInvalid(error.message, place=place, hint=error.hint or "") from None
+        rules.append(NoiseRule(text))
+    return NoiseFilter(rules)
 
 
 def _unlike(mine: Taken, theirs: Taken) -> list[str]:
@@ -136,144 +147,6 @@ def _unlike(mine: Taken, theirs: Taken) -> list[str]:
 def _of(rule: str, taken: Taken) -> list[tuple[str, bytes]]:
     # Sorted: the order of fields in an object means nothing.
     return sorted((repr(place), found) for name, place, found in taken if name == rule)
-
-
-_STEP = lazy_pattern(
-    r"""(?P<deep>\.\.)(?P<deep_name>\*|[^\W\d][\w-]*)
-      | \.(?P<name>\*|[^\W\d][\w-]*)
-      | (?P<deep_bracket>\.\.)?\[(?:
-            (?P<index>[0-9]{1,18}) | (?P<star>\*)
-          | '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)"
-        )\]""",
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE = lazy_pattern(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
-_ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
-
-
-class _Step(msgspec.Struct, frozen=True):
-    """``want`` is a name, an index, or None for any; ``deep``: at any depth below."""
-
-    want: str | int | None
-    deep: bool
-
-
-_State = tuple[int, int]
-"""Index of a path, and the number of its matched steps."""
-
-
-class IgnoredPaths:
-    """Takes the ignored places out. Raises :class:`PolicyInvalid` for a path it cannot read."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._texts = tuple(texts)
-        self._paths = tuple(_parse(text, number) for number, text in enumerate(self._texts))
-        self._start = tuple((number, 0) for number in range(len(self._paths)))
-
-    def strip(self, value: Any, taken: Taken | None = None) -> Any:
-        """``value`` without what is ignored; what did not change is shared."""
-        return self._strip(value, self._start, (), taken)
-
-    def _strip(self, value: Any, states: tuple[_State, ...], path: Path, taken: Any) -> Any:
-        if not states:
-            return value
-        if isinstance(value, dict):
-            return self._object(value, states, path, taken)
-        if isinstance(value, (list, tuple)):
-            return self._array(value, states, path, taken)
-        return value
-
-    def _object(
-        self, value: dict[Any, Any], states: tuple[_State, ...], path: Path, taken: Taken | None
-    ) -> dict[Any, Any]:
-        new: dict[Any, Any] = {}
-        changed = False
-        for key, item in value.items():
-            following = self._after(states, key)
-            if self._ends(following, (*path, key), item, taken):
-                changed = True
-                continue
-            fresh = new[key] = self._strip(item, following, (*path, key), taken)
-            changed = changed or fresh is not item
-        return new if changed else value
-
-    def _array(
-        self, value: Any, states: tuple[_State, ...], path: Path, taken: Taken | None
-    ) -> Any:
-        new: list[Any] = []
-        changed = False
-        for index, item in enumerate(value):
-            following = self._after(states, index)
-            if self._ends(following, (*path, index), item, taken):
-                fresh = None
-            else:
-                fresh = self._strip(item, following, (*path, index), taken)
-            changed = changed or fresh is not item
-            new.append(fresh)
-        return new if changed else value
-
-    def _after(self, states: tuple[_State, ...], key: str | int) -> tuple[_State, ...]:
-        following: list[_State] = []
-        for path, done in states:
-            if done == len(self._paths[path]):
-                continue
-            step = self._paths[path][done]
-            if step.deep:
-                following.append((path, done))
-            if step.want is None or (step.want == key and type(step.want) is type(key)):
-                following.append((path, done + 1))
-        return tuple(following)
-
-    def _ends(self, states: tuple[_State, ...], path: Path, item: Any, taken: Taken | None) -> bool:
-        """Has one of the paths come to its end here?"""
-        for number, done in states:
-            if done == len(self._paths[number]):
-                if taken is not None:
-                    taken.append((f"ignore {self._texts[number]}", path, canonical(item)))
-                return True
-        return False
-
-
-def _parse(text: str, number: int) -> tuple[_Step, ...]:
-    place = f"$.ignore.paths[{number}]"
-    hint = (
-        "e.g. $.messages[0].id, $.messages[*].id or $..id; no filters, slices or negative numbers"
-    )
-    if not text.startswith("$"):
-        raise PolicyInvalid(f"a path starts with '$', this one is {text!r}", place=place, hint=hint)
-    steps: list[_Step] = []
-    done = 1
-    while done < len(text):
-        match = _STEP.match(text, done)
-        if match is None:
-            raise PolicyInvalid(
-                f"cannot read the path {text!r} at character {done}", place=place, hint=hint
-            )
-        steps.append(_Step(_want(match), bool(match["deep"] or match["deep_bracket"])))
-        done = match.end()
-    if not steps:
-        raise PolicyInvalid(
-            "the path '$' is the whole request: then nothing would be compared",
-            place=place,
-            hint="name the part that may differ, e.g. $.messages[0].id",
-        )
-    return tuple(steps)
-
-
-def _want(match: re.Match[str]) -> str | int | None:
-    if match["index"] is not None:
-        return int(match["index"])
-    name = match["deep_name"] or match["name"] or match["star"]
-    if name is not None:
-        return None if name == "*" else name
-    quoted = match["single"] if match["single"] is not None else match["double"]
-    return _ESCAPE.sub(_unescaped, quoted)
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    if match[1] is not None:
-        return chr(int(match[1], 16))
-    return _ESCAPED.get(match[2], match[2])
 
 
 class IgnoredMembers:

@@ -12,7 +12,7 @@ from reenact.errors import PolicyInvalid, did_you_mean
 from reenact.format.json_path import join
 from reenact.policy.access import BUILT_IN
 from reenact.policy.files import Finding
-from reenact.policy.matching import IgnoredPaths
+from reenact.policy.matching import ignored_paths
 from reenact.policy.model import Mode, Policy, Sanitizer, stays_inside
 from reenact.policy.redaction.names import Names
 
@@ -81,7 +81,7 @@ def _modes(policy: Policy, file: str, modes: tuple[Mode, ...] | None) -> Iterato
 def _paths(policy: Policy, file: str) -> Iterator[Finding]:
     for number, text in enumerate(policy.ignore.paths):
         try:
-            IgnoredPaths([text])
+            ignored_paths([text])
         except PolicyInvalid as error:
             path = f"$.ignore.paths[{number}]"
             yield Finding("error", file, path, error.message, error.hint)

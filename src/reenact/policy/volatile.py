@@ -20,13 +20,11 @@ import msgspec
 from reenact.errors import PolicyInvalid
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path
+from reenact.policy.noise import Taken
 from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.structure import like
 
-__all__ = ["KINDS", "Taken", "Volatile", "settles"]
-
-Taken = list[tuple[str, Path, bytes]]
-"""Removed parts of a value: the rule, the location, and the canonical form of the original."""
+__all__ = ["KINDS", "Volatile", "settles"]
 
 _COLON = r"(?::|%3[Aa])"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"

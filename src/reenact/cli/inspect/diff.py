@@ -49,7 +49,7 @@ def _arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="ignore the value at this path, e.g. $.request.body.user or $..id (repeatable)",
+        help="ignore the value at this path, e.g. $.request.body.user, $..id or /request/*/id (repeatable)",
     )
     add("--policy", metavar="ID", help="what this policy ignores does not count, either")
     add("--all", action="store_true", help="everything counts: draws, dates, ids, all headers")

@@ -15,8 +15,7 @@ from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import name_operation, request_in
 from reenact.exchange.comparison.result import ANSWERS
-from reenact.exchange.patch import format_pointer
-from reenact.format.json_path import parse
+from reenact.format.json_path import format_pointer, parse
 from reenact.search.query import moment
 
 __all__ = [

@@ -20,11 +20,11 @@ from reenact.engine.divergence.model import Divergence, Gap
 from reenact.engine.divergence.model import Seen as ReportedCall
 from reenact.engine.request import kind_of
 from reenact.errors import UsageError
-from reenact.exchange.comparison.noise import Noise
 from reenact.exchange.model import Processor, ReplayOf
-from reenact.exchange.patch import Op, Verb, apply_patch, format_pointer
+from reenact.exchange.patch import Op, Verb, apply_patch
 from reenact.format.canonical import digest
-from reenact.format.json_path import parse
+from reenact.format.json_path import format_pointer, parse
+from reenact.policy.noise import NoiseFilter
 from reenact.store.source import SeekableSource
 from reenact.views.calls import MARKS, RecordedCall
 from reenact.views.compare.call_digests import DigestedCall, DigestReader
@@ -165,7 +165,9 @@ class _Owners:
 CallPair = tuple[Call | None, Call | None]
 
 
-def align_calls(before: Sequence[Call], after: Sequence[Call], noise: Noise) -> list[CallPair]:
+def align_calls(
+    before: Sequence[Call], after: Sequence[Call], noise: NoiseFilter
+) -> list[CallPair]:
     """Pair the calls of two exchanges lane by lane.
 
     Calls with equal content, apart from noise, are pairs. Calls between them are paired by operation.
@@ -206,9 +208,9 @@ def _recorded(call: Call) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _key(call: Call, noise: Noise) -> str:
+def _key(call: Call, noise: NoiseFilter) -> str:
     """By what is recorded: what was asked instead differs in the same place."""
-    said = noise.mask(("calls", call.operation), _recorded(call))
+    said = noise.strip(_recorded(call), path=("calls", call.operation))
     return digest([call.type, call.operation, said])
 
 

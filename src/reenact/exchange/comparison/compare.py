@@ -10,7 +10,6 @@ import msgspec
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import Answer, Call, align_calls, as_asked, said_by
 from reenact.exchange.comparison.documents import Changed, compare_documents
-from reenact.exchange.comparison.noise import Noise, NoiseRule
 from reenact.exchange.comparison.processors import align_processors, compare_pair, content_of
 from reenact.exchange.comparison.result import (
     LISTED,
@@ -29,6 +28,7 @@ from reenact.exchange.comparison.result import (
 )
 from reenact.exchange.model import Body, Exchange, Payload
 from reenact.exchange.payload import to_document
+from reenact.policy.noise import NoiseFilter, NoiseRule
 
 __all__ = ["compare"]
 
@@ -44,7 +44,7 @@ def compare(
 
     Takes linear time, and n log n for alignment.
     """
-    noise = Noise(rules)
+    noise = NoiseFilter(rules)
     start = compare_documents(("start",), _document(original.start), _document(replay.start), noise)
     result = compare_documents(("result",), _result(original), _result(replay), noise)
     pairs = align_processors(original.processors, replay.processors, content_of)
@@ -106,7 +106,7 @@ def _divergences(replay: Exchange, answers: Sequence[Answer]) -> tuple[dict[str,
     )
 
 
-def _call(before: Call | None, after: Call | None, noise: Noise) -> CallChange:
+def _call(before: Call | None, after: Call | None, noise: NoiseFilter) -> CallChange:
     one = after or before
     assert one is not None
     root = ("calls", one.operation)

@@ -10,13 +10,21 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.diff.values import Difference, differences
-from reenact.exchange.comparison.noise import ALWAYS, Noise
-from reenact.exchange.patch import Tokens, format_pointer
 from reenact.format.canonical import digest
+from reenact.format.json_path import Path, format_pointer
+from reenact.policy.noise import NoiseFilter, NoiseRule
 
 __all__ = ["Changed", "compare_documents", "single"]
 
-_ALWAYS = Noise(ALWAYS)
+_ALWAYS: Final = NoiseFilter(
+    (
+        NoiseRule("/start/headers/traceparent"),
+        NoiseRule("/start/headers/tracestate"),
+        NoiseRule("/result/headers/date"),
+        NoiseRule("/result/headers/traceparent"),
+    )
+)
+"""Ids and times that are new in every exchange. Their differences are not even listed."""
 _OPS: dict[str, Literal["add", "remove", "replace"]] = {
     "added": "add",
     "removed": "remove",
@@ -36,7 +44,7 @@ class Changed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     noise: bool = False
 
 
-def compare_documents(root: Tokens, before: Any, after: Any, noise: Noise) -> list[Changed]:
+def compare_documents(root: Path, before: Any, after: Any, noise: NoiseFilter) -> list[Changed]:
     """Return all differences, in the order of a walk. ``root`` is the path of both in the rules.
 
     A changed ``content-length`` is left out when the body changed as well."""
@@ -64,7 +72,7 @@ def _without_lengths(found: list[Changed]) -> list[Changed]:
     return [one for one in found if not follows(one)]
 
 
-def single(root: Tokens, place: Tokens, before: Any, after: Any, noise: Noise) -> Changed:
+def single(root: Path, place: Path, before: Any, after: Any, noise: NoiseFilter) -> Changed:
     """One difference that is known already. A side that has nothing there is ``UNSET``."""
     op: Literal["add", "remove", "replace"] = "replace"
     if before is msgspec.UNSET:
@@ -80,30 +88,29 @@ def single(root: Tokens, place: Tokens, before: Any, after: Any, noise: Noise) -
     )
 
 
-def _changed(root: Tokens, one: Difference, noise: Noise) -> Changed | None:
-    place = tuple(map(str, one.path))
+def _changed(root: Path, one: Difference, noise: NoiseFilter) -> Changed | None:
     before = msgspec.UNSET if one.kind == "added" else one.expected
     after = msgspec.UNSET if one.kind == "removed" else one.observed
-    if _ALWAYS.about((*root, *place), before, after):
+    if _ALWAYS.about((*root, *one.path), before, after):
         return None
-    return single(root, place, before, after, noise)
+    return single(root, one.path, before, after, noise)
 
 
-def _reordered(place: Tokens, before: Any, after: Any) -> Changed:
+def _reordered(place: Path, before: Any, after: Any) -> Changed:
     return Changed(op="replace", path=format_pointer(place), before=before, after=after, noise=True)
 
 
-_Moved = dict[Tokens, tuple[Any, Any]]
+_Moved = dict[Path, tuple[Any, Any]]
 
 
-def _in_order(root: Tokens, before: Any, after: Any, noise: Noise) -> tuple[Any, _Moved]:
+def _in_order(root: Path, before: Any, after: Any, noise: NoiseFilter) -> tuple[Any, _Moved]:
     """Return ``after`` with its unordered lists in the order of ``before``, and the original
     lists."""
     moved: _Moved = {}
     return _ordered(root, before, after, noise, moved), moved
 
 
-def _ordered(place: Tokens, before: Any, after: Any, noise: Noise, moved: _Moved) -> Any:
+def _ordered(place: Path, before: Any, after: Any, noise: NoiseFilter, moved: _Moved) -> Any:
     if isinstance(before, dict) and isinstance(after, dict):
         return {
             key: _ordered((*place, key), before[key], item, noise, moved) if key in before else item
@@ -111,20 +118,20 @@ def _ordered(place: Tokens, before: Any, after: Any, noise: Noise, moved: _Moved
         }
     if not (isinstance(before, (list, tuple)) and isinstance(after, (list, tuple))):
         return after
-    if noise.unordered(place):
+    if noise.is_unordered(place):
         arranged = _arranged(place, before, after, noise)
         if arranged != list(range(len(after))):
             moved[place] = (before, after)
             after = [after[index] for index in arranged]
     both = zip(before, after, strict=False)
     items = [
-        _ordered((*place, str(index)), one, other, noise, moved)
+        _ordered((*place, index), one, other, noise, moved)
         for index, (one, other) in enumerate(both)
     ]
     return [*items, *after[len(items) :]]
 
 
-def _arranged(place: Tokens, before: Any, after: Any, noise: Noise) -> list[int]:
+def _arranged(place: Path, before: Any, after: Any, noise: NoiseFilter) -> list[int]:
     """Indices of ``after``: items that are alike stand where their likes do, the others fill up."""
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     for index, key in reversed(list(enumerate(_keys(place, after, noise)))):
@@ -137,7 +144,7 @@ def _arranged(place: Tokens, before: Any, after: Any, noise: Noise) -> list[int]
     return [index for index in (*found, *rest) if index is not None]
 
 
-def _keys(place: Tokens, items: Any, noise: Noise) -> Iterator[str]:
+def _keys(place: Path, items: Any, noise: NoiseFilter) -> Iterator[str]:
     for item in items:
         # One step for all of them: a rule about one index makes no sense where order has none.
-        yield digest(noise.mask((*place, "*"), item))
+        yield digest(noise.strip(item, path=(*place, "*")))

@@ -1,195 +1,50 @@
-"""Noise filter: rules for differences that are shown but do not count.
+"""Noise rules of a route: validation, the rules that always apply, and rules learned from replays.
 
-A rule has a path, a JSON pointer with ``*`` for one step and ``**`` for any number of steps. Its first
-step is the section:
+A path is a JSON pointer with wildcards, as in :mod:`reenact.policy.noise`, whose first step is the
+section:
 
     /start/headers/…  /start/body/…       start payload
     /result/…  /result/error/message      result
     /processors/<processorId>/output/…    and …/changes/body/…, …/status, …/order
     /calls/<operation>/response/…         and …/request/…, …/error/…
 
-Kinds: ``ignore`` (any value or none), ``present`` (any value on both sides), ``regex`` (both values match
-``pattern``), ``tolerance`` (numbers that differ by at most ``absolute``, or by ``relative`` times the larger
-one), ``unordered`` (lists with the same items in any order).
-
-Patterns are untrusted and must not keep a server busy, because Python's engine backtracks. The number of
-possible matches is estimated in advance, in bits, because each optional part doubles it. A pattern is
-refused if it has too many, repeats an ambiguous part, or looks back or ahead. Texts longer than
-:data:`LONGEST` never match.
+Rules are learned from two unedited replays, whose differences are noise. Each learned rule is as
+specific as possible, so real changes remain visible: an id must remain an id, a time a time, a
+number stays close, and a reordered list keeps its items.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Literal
 
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.exchange.patch import Tokens, parse_pointer
+from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.result import Comparison
+from reenact.format.canonical import digest
+from reenact.format.json_path import format_pointer, parse_pointer
+from reenact.policy.noise import NoiseRule
+from reenact.policy.patterns import check_pattern
 
 __all__ = [
-    "ALWAYS",
-    "LONGEST",
     "MOST_RULES",
     "SECTIONS",
     "VERSION",
-    "Noise",
-    "NoiseRule",
-    "check_pattern",
-    "covers",
     "dump_rules",
-    "fits",
+    "learn",
     "merged",
+    "propose",
     "read_rules",
 ]
-
-LONGEST: Final = 256
-"""Characters of a text that is looked at."""
-_MOST: Final = 500
-_ANY: Final = math.log2(LONGEST)
-_MOST_BITS: Final = 24.0
-_COUNT: Final = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-
-
-class _Group:
-    """A group that is being read: in how many ways, in bits, and with how many alternatives."""
-
-    __slots__ = ("alternatives", "bits")
-
-    def __init__(self) -> None:
-        self.bits = 0.0
-        self.alternatives = 1
-
-    def whole(self) -> float:
-        return self.bits + math.log2(self.alternatives)
-
-
-def check_pattern(pattern: str) -> None:
-    """Raises :class:`UsageError` unless ``pattern`` can be used."""
-    if len(pattern) > _MOST:
-        raise _refused(f"it has more than {_MOST} characters")
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise _refused(str(error)) from None
-    if _ways(pattern) > _MOST_BITS:
-        raise _refused("a text could match it in too many ways: it has too many repetitions")
-
-
-def fits(pattern: str, text: str) -> bool:
-    """Does the whole of ``text`` match? ``pattern`` was checked."""
-    return len(text) <= LONGEST and _compiled(pattern).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
-def _ways(pattern: str) -> float:
-    """Of a pattern that can be compiled."""
-    groups = [_Group()]
-    at = 0
-    last = 0.0  # the bits of what a repetition would be about
-    while at < len(pattern):
-        char = pattern[at]
-        repetition = _repetition(pattern, at) if char in "*+?{" else None
-        if repetition is not None:
-            at, least, most = repetition
-            groups[-1].bits += _repeated(last, least, most)
-            last = 0.0
-            continue
-        last = 0.0
-        if char == "\\":
-            at = _escape(pattern, at)
-        elif char == "[":
-            found = _CLASS.match(pattern, at)
-            at = found.end() if found else at + 1
-        elif char == "(":
-            at = _begin(pattern, at)
-            groups.append(_Group())
-        elif char == ")":
-            last = groups.pop().whole()
-            groups[-1].bits += last
-            at += 1
-        else:
-            groups[-1].alternatives += char == "|"
-            at += 1
-    return groups[0].whole()
-
-
-def _repetition(pattern: str, at: int) -> tuple[int, int, int | None] | None:
-    """Return the end, minimum and maximum of a repetition, or None for a literal brace."""
-    least, most = {"*": (0, None), "+": (1, None), "?": (0, 1), "{": (0, None)}[pattern[at]]
-    end = at + 1
-    if pattern[at] == "{":
-        found = _COUNT.match(pattern, at)
-        if found is None or not (found[1] or found[2]):
-            return None
-        end, least = found.end(), int(found[1] or 0)
-        most = (int(found[3]) if found[3] else None) if found[2] else least
-    if pattern[end : end + 1] in ("?", "+"):
-        end += 1
-    return end, least, most
-
-
-def _repeated(bits: float, least: int, most: int | None) -> float:
-    """Return the additional bits of a repetition."""
-    if most == least:
-        return bits * (least - 1)
-    if most == 1:
-        return 1.0
-    if bits:
-        raise _refused("it repeats what has itself a repetition or a choice in it")
-    return _ANY if most is None else min(_ANY, math.log2(most - least + 1))
-
-
-def _escape(pattern: str, at: int) -> int:
-    if pattern[at + 1].isdigit():
-        raise _refused("it refers back to a group")
-    return at + 2
-
-
-def _begin(pattern: str, at: int) -> int:
-    if pattern[at + 1 : at + 2] != "?":
-        return at + 1
-    if pattern[at + 1 : at + 3] == "?:":
-        return at + 3
-    raise _refused("its groups are ( ) and (?: ), and no others")
-
-
-def _refused(why: str) -> UsageError:
-    return UsageError(f"the regular expression cannot be used: {why}", hint="make it simpler")
-
 
 VERSION: Final = 1
 MOST_RULES: Final = 1_000
 SECTIONS: Final = ("start", "result", "processors", "calls")
 _MOST_STEPS: Final = 64
-
-RuleKind = Literal["ignore", "present", "regex", "tolerance", "unordered"]
-_Size = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class NoiseRule(
-    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
-):
-    """One rule. It is about what stands at ``path``, and ``ignore`` and ``present`` about what is
-    below it as well."""
-
-    path: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
-    kind: RuleKind = "ignore"
-    pattern: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    absolute: _Size = 0.0
-    relative: _Size = 0.0
-    note: Annotated[str, msgspec.Meta(max_length=500)] = ""
-    """For people: where it comes from."""
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -260,128 +115,122 @@ def merged(rules: tuple[NoiseRule, ...], others: tuple[NoiseRule, ...]) -> tuple
     return tuple(kept.values())
 
 
-ALWAYS: Final = (
-    NoiseRule("/start/headers/traceparent"),
-    NoiseRule("/start/headers/tracestate"),
-    NoiseRule("/result/headers/date"),
-    NoiseRule("/result/headers/traceparent"),
+_SHAPES: Final = (
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    r"[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}",
+    r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?",
+    r"\d{4}-\d{2}-\d{2}",
+    r"\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} GMT",
 )
-"""Ids and times that are new in every exchange. Their differences are not even listed."""
+_SLACK: Final = 10
+"""Factor by which numbers can differ more than the two observed ones."""
+_NOTE: Final = "differed between two unchanged replays"
 
 
-class Noise:
-    """The rules, by section, ready to be asked."""
+def learn(comparison: Comparison) -> tuple[NoiseRule, ...]:
+    """Return one rule for each difference of ``comparison``, with ``*`` for list indices.
 
-    def __init__(self, rules: Iterable[NoiseRule] = ()) -> None:
-        self._rules: defaultdict[str, list[tuple[Tokens, NoiseRule]]] = defaultdict(list)
-        for rule in rules:
-            place = parse_pointer(rule.path)
-            self._rules[place[0]].append((place, rule))
-        self._unordered = {
-            section: [place for place, rule in those if rule.kind == "unordered"]
-            for section, those in self._rules.items()
-        }
-
-    def about(self, place: Tokens, before: Any, after: Any) -> bool:
-        """Is a difference at ``place`` noise? A side that has nothing there is ``UNSET``."""
-        return any(
-            _TESTS[rule.kind](pattern, rule, place, before, after)
-            for pattern, rule in self._rules.get(place[0], ())
-        )
-
-    def has_unordered(self, section: str) -> bool:
-        """May there be lists in ``section`` whose order does not matter?"""
-        return bool(self._unordered.get(section))
-
-    def unordered(self, place: Tokens) -> bool:
-        """Is the list at ``place`` one of them?"""
-        return any(covers(pattern, place) for pattern in self._unordered.get(place[0], ()))
-
-    def mask(self, place: Tokens, value: Any) -> Any:
-        """Return ``value`` without the parts that are allowed to differ."""
-        if isinstance(value, dict):
-            return {
-                key: self.mask(below, item)
-                for key, item in value.items()
-                if not self._ignored(below := (*place, key), item)
-            }
-        if isinstance(value, (list, tuple)):
-            return [self.mask((*place, str(index)), item) for index, item in enumerate(value)]
-        return value
-
-    def _ignored(self, place: Tokens, value: Any) -> bool:
-        """Would any other value that obeys the same rule do? Tolerances are not transitive, and so
-        do not count."""
-        return any(
-            rule.kind != "tolerance" and _TESTS[rule.kind](pattern, rule, place, value, value)
-            for pattern, rule in self._rules.get(place[0], ())
-        )
+    A failure on one side is never noise.
+    """
+    found: dict[str, NoiseRule] = {}
+    for rule in _all(comparison):
+        known = found.setdefault(rule.path, rule)
+        if known != rule:
+            found[rule.path] = NoiseRule(rule.path, _weaker(known, rule), note=_NOTE)
+    return tuple(found[path] for path in sorted(found))
 
 
-def covers(pattern: Sequence[str], place: Sequence[str], *, below: bool = False) -> bool:
-    """Does ``pattern``, with ``*`` and ``**``, name ``place``, or with ``below`` a place above it?"""
-    reached = {0}
-    for step in place:
-        reached = _closed(pattern, reached)
-        if below and len(pattern) in reached:
-            return True
-        reached = {
-            at + (pattern[at] != "**")
-            for at in reached
-            if at < len(pattern) and pattern[at] in ("*", "**", step)
-        }
-    return len(pattern) in _closed(pattern, reached)
+def propose(root: tuple[str, ...], change: Changed) -> tuple[NoiseRule, ...]:
+    """Return rules that make ``change`` in ``root`` noise, the most specific first."""
+    place = (*root, *parse_pointer(change.path))
+    closest = msgspec.structs.replace(_rule(_general(place), change), note="")
+    both = change.before is not msgspec.UNSET and change.after is not msgspec.UNSET
+    weaker = (NoiseRule(closest.path, "present"),) if both else ()
+    return tuple(dict.fromkeys((closest, *weaker, NoiseRule(closest.path))))
 
 
-def _closed(pattern: Sequence[str], reached: set[int]) -> set[int]:
-    """With what ``**`` reaches by standing for nothing."""
-    found = set(reached)
-    for at in sorted(reached):
-        while at < len(pattern) and pattern[at] == "**":
-            at += 1
-            found.add(at)
-    return found
+def _weaker(one: NoiseRule, other: NoiseRule) -> Any:
+    return "ignore" if "ignore" in (one.kind, other.kind) else "present"
 
 
-def _ignore(pattern: Tokens, rule: NoiseRule, place: Tokens, before: Any, after: Any) -> bool:
-    return covers(pattern, place, below=True)
+def _all(comparison: Comparison) -> Iterator[NoiseRule]:
+    yield from _rules(("start",), comparison.start)
+    yield from _rules(("result",), comparison.result)
+    for processor in comparison.processors:
+        yield from _whole(processor.state, processor.noise, "processors", processor.processor_id)
+        yield from _rules(("processors", processor.processor_id), processor.changes)
+    for call in comparison.calls:
+        yield from _whole(call.state, call.noise, "calls", call.operation)
+        yield from _rules(("calls", call.operation), call.changes)
 
 
-def _present(pattern: Tokens, rule: NoiseRule, place: Tokens, before: Any, after: Any) -> bool:
-    if covers(pattern, place):
-        return before is not msgspec.UNSET and after is not msgspec.UNSET
-    return covers(pattern, place, below=True)
+def _whole(state: str, noise: bool, *place: str) -> Iterator[NoiseRule]:
+    if state in ("added", "removed") and not noise:
+        yield NoiseRule(format_pointer(place), note=_NOTE)
 
 
-def _regex(pattern: Tokens, rule: NoiseRule, place: Tokens, before: Any, after: Any) -> bool:
-    return (
-        isinstance(before, str)
-        and isinstance(after, str)
-        and covers(pattern, place)
-        and fits(rule.pattern, before)
-        and fits(rule.pattern, after)
+def _rules(root: tuple[str, ...], changes: Iterable[Changed]) -> Iterator[NoiseRule]:
+    counted = [change for change in changes if not change.noise]
+    lists = _reordered(counted)
+    for place in lists:
+        yield NoiseRule(_general((*root, *place)), "unordered", note=_NOTE)
+    for change in counted:
+        place = parse_pointer(change.path)
+        if place[:-1] not in lists:
+            yield _rule(_general((*root, *place)), change)
+
+
+def _reordered(changes: Iterable[Changed]) -> set[tuple[str, ...]]:
+    """Lists whose items are the same on both sides, in another order."""
+    items: defaultdict[tuple[str, ...], list[Changed]] = defaultdict(list)
+    for change in changes:
+        place = parse_pointer(change.path)
+        if change.op == "replace" and place and place[-1].isdecimal():
+            items[place[:-1]].append(change)
+    return {
+        place
+        for place, those in items.items()
+        if len(those) > 1
+        and sorted(digest(one.before) for one in those)
+        == sorted(digest(one.after) for one in those)
+    }
+
+
+def _general(place: tuple[str, ...]) -> str:
+    """Numbers are indices: what differs in one item of a list will differ in the others."""
+    head = place[:2] if place[0] in ("processors", "calls") else place[:1]
+    return format_pointer(
+        (*head, *("*" if step.isdecimal() else step for step in place[len(head) :]))
     )
 
 
-def _tolerance(pattern: Tokens, rule: NoiseRule, place: Tokens, before: Any, after: Any) -> bool:
-    if not (_is_number(before) and _is_number(after) and covers(pattern, place)):
-        return False
-    allowed = max(rule.absolute, rule.relative * float(max(abs(before), abs(after))))
-    return bool(abs(before - after) <= allowed)
+def _rule(path: str, change: Changed) -> NoiseRule:
+    before, after = change.before, change.after
+    if before is msgspec.UNSET or after is msgspec.UNSET:
+        return NoiseRule(path, note=_NOTE)
+    if isinstance(before, str) and isinstance(after, str):
+        pattern = next((one for one in (*_SHAPES, *_hex(before)) if _both(one, before, after)), "")
+        if pattern:
+            return NoiseRule(path, "regex", pattern, note=_NOTE)
+    if isinstance(before, float) or isinstance(after, float):
+        return _near(path, before, after)
+    return NoiseRule(path, "present", note=_NOTE)
 
 
-def _unordered(pattern: Tokens, rule: NoiseRule, place: Tokens, before: Any, after: Any) -> bool:
-    return False  # lists are brought into one order before they are compared
+def _hex(text: str) -> Iterator[str]:
+    if len(text) >= 8:
+        yield f"[0-9a-f]{{{len(text)}}}"
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63
+def _both(pattern: str, before: str, after: str) -> bool:
+    return all(re.fullmatch(pattern, text) for text in (before, after))
 
 
-_TESTS = {
-    "ignore": _ignore,
-    "present": _present,
-    "regex": _regex,
-    "tolerance": _tolerance,
-    "unordered": _unordered,
-}
+def _near(path: str, before: Any, after: Any) -> NoiseRule:
+    numbers = all(
+        isinstance(one, (int, float)) and not isinstance(one, bool) for one in (before, after)
+    )
+    apart = abs(before - after) if numbers else 0
+    if not 0 < apart < float("inf"):
+        return NoiseRule(path, "present", note=_NOTE)
+    return NoiseRule(path, "tolerance", absolute=_SLACK * apart, note=_NOTE)

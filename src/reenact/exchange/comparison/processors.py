@@ -16,11 +16,11 @@ import msgspec
 
 from reenact.diff.sequences import align, blocks
 from reenact.exchange.comparison.documents import Changed, compare_documents, single
-from reenact.exchange.comparison.noise import Noise
 from reenact.exchange.comparison.result import Durations, ProcessorChange, State
 from reenact.exchange.model import Change, Processor
-from reenact.exchange.patch import Tokens, format_pointer, parse_pointer
 from reenact.format.canonical import digest
+from reenact.format.json_path import Path, format_pointer, parse_pointer
+from reenact.policy.noise import NoiseFilter
 
 __all__ = [
     "ProcessorPair",
@@ -194,7 +194,7 @@ def content_of(one: Processor) -> str:
     return digest([_facts(one), made])
 
 
-def compare_pair(pair: ProcessorPair, noise: Noise) -> ProcessorChange:
+def compare_pair(pair: ProcessorPair, noise: NoiseFilter) -> ProcessorChange:
     """Compare one pair of processors."""
     one = pair.after or pair.before
     assert one is not None
@@ -243,7 +243,7 @@ def _left(change: Change) -> Any:
     return _REMOVED if change.op == "remove" or change.after is msgspec.UNSET else change.after
 
 
-def _changes(root: Tokens, before: Processor, after: Processor, noise: Noise) -> list[Changed]:
+def _changes(root: Path, before: Processor, after: Processor, noise: NoiseFilter) -> list[Changed]:
     found = compare_documents(root, _facts(before), _facts(after), noise)
     mine = {change.path: _left(change) for change in before.changes}
     theirs = {change.path: _left(change) for change in after.changes}

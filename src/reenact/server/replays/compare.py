@@ -10,10 +10,10 @@ from sqlalchemy import Row
 
 from reenact.audit.record import Record, Subject
 from reenact.errors import UsageError
-from reenact.exchange.comparison.noise import NoiseRule, merged, read_rules
-from reenact.exchange.comparison.noise_learning import learn
+from reenact.exchange.comparison.noise import learn, merged, read_rules
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import Id, RouteId
+from reenact.policy.noise import NoiseRule
 from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import Caller

@@ -17,12 +17,13 @@ from sqlalchemy import Row
 from reenact.audit.record import Actor, DiffSummary
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import NoiseRule, merged
+from reenact.exchange.comparison.noise import merged
 from reenact.exchange.comparison.result import Comparison, ending_of, http_status_of
 from reenact.exchange.model import Exchange, Payload
-from reenact.exchange.patch import format_pointer
 from reenact.exchange.payload import body_bytes, to_document
 from reenact.format.canonical import exact
+from reenact.format.json_path import format_pointer
+from reenact.policy.noise import NoiseRule
 from reenact.policy.redaction.placeholder import is_mark
 from reenact.server.exchanges.ingest_parser import Taken
 from reenact.server.exchanges.recordings import calls_of

@@ -11,7 +11,7 @@ from sqlalchemy import Boolean, Column, ColumnElement, Row, Select, literal, or_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
-from reenact.exchange.comparison.noise import NoiseRule
+from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import (

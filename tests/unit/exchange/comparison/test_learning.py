@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import NoiseRule, dump_rules, read_rules
-from reenact.exchange.comparison.noise_learning import learn
+from reenact.exchange.comparison.noise import dump_rules, learn, read_rules
+from reenact.policy.noise import NoiseRule
 from tests.unit.exchange.comparison.samples import call, exchange, of_results, step
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.comparison.documents import Changed
-from reenact.exchange.comparison.noise import NoiseRule, merged
-from reenact.exchange.comparison.noise_learning import propose
+from reenact.exchange.comparison.noise import merged, propose
 from reenact.exchange.comparison.result import Comparison
-from reenact.exchange.patch import format_pointer, parse_pointer
+from reenact.format.json_path import format_pointer, parse_pointer
+from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.service import get_exchange, places_of

@@ -1,0 +1,281 @@
+"""Noise: rules for differences that do not count, and the filter that applies them.
+
+A policy's ignored paths, ``diff --ignore`` and the noise rules of a server's routes are all rules of
+this kind. The path of a rule has one of two notations:
+
+    $.a[0].b  $['a b']  $.a.*  $.a[*]  $..b      subset of JSONPath (RFC 9535)
+    /a/0/b    /a b      /a/*   /a/*    /**/b     JSON pointer (RFC 6901) with wildcards
+
+``*`` is one step, and ``**`` (in JSONPath ``..``) any number of steps. A rule has one of these kinds:
+
+    ignore      any value, or none
+    present     any value, but one on each side
+    regex       both are texts that match ``pattern``
+    tolerance   numbers that differ by at most ``absolute``, or ``relative`` times the larger one
+    unordered   lists with the same items in any order
+
+``ignore`` and ``present`` include everything below their path. The filter has two uses: it removes
+noise from one value before it becomes a key, and it judges a single difference between two values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from reenact.errors import UsageError
+from reenact.format.canonical import canonical
+from reenact.format.json_path import Path, parse_pointer
+from reenact.policy.patterns import fits, lazy_pattern
+
+__all__ = ["NoiseFilter", "NoiseRule", "Step", "Taken", "parse_path_pattern"]
+
+Taken = list[tuple[str, Path, bytes]]
+"""Removed parts of a value: the rule, the location, and the canonical form of the original."""
+
+RuleKind = Literal["ignore", "present", "regex", "tolerance", "unordered"]
+_Size = Annotated[float, msgspec.Meta(ge=0)]
+_WITH_BELOW: Final = ("ignore", "present")
+"""Kinds that include everything below their path."""
+
+
+class NoiseRule(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """Rule for the differences at ``path``. ``note`` is for people, such as the origin of the rule."""
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=2_048)]
+    kind: RuleKind = "ignore"
+    pattern: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    absolute: _Size = 0.0
+    relative: _Size = 0.0
+    note: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+    def accepts(self, before: Any, after: Any) -> bool:
+        """Return whether both values at the path obey the rule. A missing value is ``UNSET``."""
+        match self.kind:
+            case "ignore":
+                return True
+            case "present":
+                return before is not msgspec.UNSET and after is not msgspec.UNSET
+            case "regex":
+                return all(isinstance(x, str) and fits(self.pattern, x) for x in (before, after))
+            case "tolerance":
+                return _is_number(before) and _is_number(after) and self._is_near(before, after)
+            case _:
+                return False  # lists are brought into one order before they are compared
+
+    def _is_near(self, before: Any, after: Any) -> bool:
+        allowed = max(self.absolute, self.relative * float(max(abs(before), abs(after))))
+        return bool(abs(before - after) <= allowed)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step of a path pattern: ``keys`` are the names and indices that it matches, None all of
+    them. A ``deep`` step stands for any number of steps."""
+
+    keys: frozenset[str | int] | None = None
+    deep: bool = False
+
+
+_ANY, _DEEP = Step(), Step(deep=True)
+_STEP = lazy_pattern(
+    r"""(?P<deep>\.\.)(?P<deep_name>\*|[^\W\d][\w-]*)
+      | \.(?P<name>\*|[^\W\d][\w-]*)
+      | (?P<deep_bracket>\.\.)?\[(?:
+            (?P<index>[0-9]{1,18}) | (?P<star>\*)
+          | '(?P<single>(?:[^'\\]|\\.)*)' | "(?P<double>(?:[^"\\]|\\.)*)"
+        )\]""",
+    re.VERBOSE | re.DOTALL,
+)
+_INDEX = lazy_pattern(r"0|[1-9][0-9]{0,17}")
+_ESCAPE = lazy_pattern(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+_HINT = (
+    "e.g. $.messages[0].id, $.messages[*].id, $..id or /messages/*/id; no filters, slices or "
+    "negative numbers"
+)
+
+
+def parse_path_pattern(text: str) -> tuple[Step, ...]:
+    """Parse the path of a rule. Raises :class:`UsageError`."""
+    if text.startswith("/"):
+        return tuple(map(_pointer_step, parse_pointer(text)))
+    if not text.startswith("$"):
+        raise UsageError(
+            f"a path begins with '$' or a slash, this one is {text[:80]!r}", hint=_HINT
+        )
+    steps: list[Step] = []
+    done = 1
+    while done < len(text):
+        match = _STEP.match(text, done)
+        if match is None:
+            raise UsageError(f"cannot read the path {text!r} at character {done}", hint=_HINT)
+        if match["deep"] or match["deep_bracket"]:
+            steps.append(_DEEP)
+        steps.append(_json_path_step(match))
+        done = match.end()
+    if not steps:
+        raise UsageError(
+            "the path '$' is the whole request: then nothing would be compared",
+            hint="name the part that may differ, e.g. $.messages[0].id",
+        )
+    return tuple(steps)
+
+
+def _pointer_step(token: str) -> Step:
+    if token in ("*", "**"):
+        return _ANY if token == "*" else _DEEP
+    keys: set[str | int] = {token}
+    if _INDEX.fullmatch(token):
+        keys.add(int(token))
+    return Step(frozenset(keys))
+
+
+def _json_path_step(match: re.Match[str]) -> Step:
+    if match["index"] is not None:
+        return Step(frozenset({int(match["index"])}))
+    name = match["deep_name"] or match["name"] or match["star"]
+    if name is None:
+        quoted = match["single"] if match["single"] is not None else match["double"]
+        return Step(frozenset({_ESCAPE.sub(_unescaped, quoted)}))
+    return _ANY if name == "*" else Step(frozenset({name}))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return chr(int(match[1], 16))
+    return _ESCAPED.get(match[2], match[2])
+
+
+_State = tuple[int, int]
+"""Index of a rule, and the number of matched steps of its path."""
+_States = tuple[_State, ...]
+
+
+class NoiseFilter:
+    """The rules, ready to be applied. All paths are matched at once, step by step.
+
+    Raises :class:`UsageError` for a path that cannot be read.
+    """
+
+    def __init__(self, rules: Iterable[NoiseRule] = ()) -> None:
+        self._rules = tuple(rules)
+        self._paths = tuple(parse_path_pattern(rule.path) for rule in self._rules)
+        self._start: _States = tuple(
+            state for number in range(len(self._paths)) for state in self._reached(number, 0)
+        )
+        self._unordered = any(rule.kind == "unordered" for rule in self._rules)
+
+    def strip(self, value: Any, taken: Taken | None = None, *, path: Path = ()) -> Any:
+        """Return ``value``, which is located at ``path``, without its noise.
+
+        A member of an object is removed. An element of a list becomes None, so the others keep
+        their positions. Unchanged parts are shared with ``value``. ``taken`` collects what was
+        removed. Tolerances are not transitive and therefore remove nothing.
+        """
+        states = self._start
+        for step in path:
+            states = self._after(states, step)
+            if any(rule.kind in _WITH_BELOW for rule in self._ended(states)):
+                return None
+        return self._strip(value, states, path, taken)
+
+    def about(self, path: Path, before: Any, after: Any) -> bool:
+        """Return whether a difference at ``path`` is noise. A missing value is ``UNSET``."""
+        states = self._start
+        for step in path:
+            if any(rule.kind in _WITH_BELOW for rule in self._ended(states)):
+                return True
+            states = self._after(states, step)
+        return any(rule.accepts(before, after) for rule in self._ended(states))
+
+    def has_unordered(self, section: str | int) -> bool:
+        """Return whether the order of a list at or below the member ``section`` can be noise."""
+        return self._unordered and any(
+            self._rules[number].kind == "unordered"
+            for number, _ in self._after(self._start, section)
+        )
+
+    def is_unordered(self, path: Path) -> bool:
+        """Return whether the order of the list at ``path`` is noise."""
+        states = self._start
+        for step in path:
+            states = self._after(states, step)
+        return any(rule.kind == "unordered" for rule in self._ended(states))
+
+    def _strip(self, value: Any, states: _States, path: Path, taken: Taken | None) -> Any:
+        if not states:
+            return value
+        if isinstance(value, dict):
+            return self._object(value, states, path, taken)
+        if isinstance(value, (list, tuple)):
+            return self._array(value, states, path, taken)
+        return value
+
+    def _object(
+        self, value: dict[Any, Any], states: _States, path: Path, taken: Taken | None
+    ) -> dict[Any, Any]:
+        new: dict[Any, Any] = {}
+        changed = False
+        for key, item in value.items():
+            following = self._after(states, key)
+            if self._takes(following, (*path, key), item, taken):
+                changed = True
+                continue
+            fresh = new[key] = self._strip(item, following, (*path, key), taken)
+            changed = changed or fresh is not item
+        return new if changed else value
+
+    def _array(self, value: Any, states: _States, path: Path, taken: Taken | None) -> Any:
+        new: list[Any] = []
+        changed = False
+        for index, item in enumerate(value):
+            following = self._after(states, index)
+            if self._takes(following, (*path, index), item, taken):
+                fresh = None
+            else:
+                fresh = self._strip(item, following, (*path, index), taken)
+            changed = changed or fresh is not item
+            new.append(fresh)
+        return new if changed else value
+
+    def _takes(self, states: _States, path: Path, item: Any, taken: Taken | None) -> bool:
+        """Would any other value that obeys the same rule do?"""
+        for rule in self._ended(states):
+            if rule.kind != "tolerance" and rule.accepts(item, item):
+                if taken is not None:
+                    taken.append((f"ignore {rule.path}", path, canonical(item)))
+                return True
+        return False
+
+    def _after(self, states: _States, key: str | int) -> _States:
+        following: dict[_State, None] = {}
+        for number, done in states:
+            if done == len(self._paths[number]):
+                continue
+            step = self._paths[number][done]
+            if step.deep:
+                following.update(dict.fromkeys(self._reached(number, done)))
+            elif step.keys is None or key in step.keys:
+                following.update(dict.fromkeys(self._reached(number, done + 1)))
+        return tuple(following)
+
+    def _reached(self, number: int, done: int) -> Iterator[_State]:
+        """Yield a state, and those that follow because deep steps can stand for nothing."""
+        steps = self._paths[number]
+        yield number, done
+        while done < len(steps) and steps[done].deep:
+            done += 1
+            yield number, done
+
+    def _ended(self, states: _States) -> Iterator[NoiseRule]:
+        """Yield the rules whose paths end here."""
+        return (self._rules[n] for n, done in states if done == len(self._paths[n]))
