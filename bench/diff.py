@@ -11,7 +11,7 @@ from time import process_time
 from bench.measure import Limit, Row, Setting, at_most, fact, interleave, ratio
 from bench.traffic import chat_requests
 from reenact import Draft, Redactor, open_recording, start_recording
-from reenact.views.compare.runs import Change, Comparison
+from reenact.views.compare import Change, Comparison
 
 TITLE = "comparing two runs"
 

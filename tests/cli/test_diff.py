@@ -14,7 +14,7 @@ import pytest
 
 import reenact
 from reenact.store.reader import open_recording
-from reenact.views.compare.runs import Comparison
+from reenact.views.compare import Comparison
 from reenact.views.html.compare_page import Bounds, compare_contents
 from tests.cli.conftest import Run
 from tests.snapshots import Snapshot

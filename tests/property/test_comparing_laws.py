@@ -19,7 +19,7 @@ from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.memory import MemorySource, memory_source
 from reenact.views.calls import RecordedCall, read_run
-from reenact.views.compare.runs import Change, Comparison
+from reenact.views.compare import Change, Comparison
 from reenact.views.content import ContentReader
 
 RULES = Rules(ignore_paths=("$..at",))

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.values import Difference, differences, normalised_path
+from reenact.diff.values import Difference, differences
 from reenact.format.canonical import canonical
-from reenact.format.json_path import Path
+from reenact.format.json_path import Path, normalised_path
 from reenact.policy.matching import ignored_paths
 from tests.property.values import VALUES
 

@@ -13,13 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from reenact.cli._parser import DEFAULT_WIDTH, Misuse, columns
-from reenact.diff.terminal_text import cell_width, clip, escape_controls
+from reenact.diff.terminal_text import cell_width, clip, escape_controls, preview
 from reenact.errors import RecordingError, ReenactError, SinkUnwritable, UsageError
 
 if TYPE_CHECKING:
     import argparse
     from collections import Counter
     from pathlib import Path
+
+    from reenact.diff.values import Difference
+    from reenact.engine.divergence.model import Gap
 
 __all__ = [
     "NOTHING",
@@ -50,6 +53,7 @@ __all__ = [
     "span",
     "table_lines",
     "time_field",
+    "value_lines",
     "write_page",
 ]
 
@@ -66,41 +70,6 @@ def pretty(value: Any) -> str:
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2)
     return "\n".join(map(escape_controls, text.split("\n")))
-
-
-def preview(value: Any, limit: int) -> str:
-    """Return the beginning of ``value`` as JSON on one line. Only the visible part is encoded."""
-    text = ""
-    for piece in _json_pieces(value, limit):
-        text += piece
-        if len(text) > limit:
-            break
-    return clip(escape_controls(text), limit)
-
-
-def _json_pieces(value: Any, limit: int) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from _joined("{", (_member(item, limit) for item in value.items()), "}")
-    elif isinstance(value, list):
-        yield from _joined("[", (_json_pieces(item, limit) for item in value), "]")
-    elif isinstance(value, str):
-        yield json.dumps(value[: limit + 1], ensure_ascii=False)
-    else:
-        yield json.dumps(value)
-
-
-def _member(item: tuple[str, Any], limit: int) -> Iterator[str]:
-    yield f"{json.dumps(item[0][: limit + 1], ensure_ascii=False)}: "
-    yield from _json_pieces(item[1], limit)
-
-
-def _joined(start: str, parts: Iterable[Iterator[str]], end: str) -> Iterator[str]:
-    yield start
-    for index, part in enumerate(parts):
-        if index:
-            yield ", "
-        yield from part
-    yield end
 
 
 # Numbers and times
@@ -257,13 +226,11 @@ def print_result(args: argparse.Namespace, found: Any, text: str) -> int:
 
 _DUMB = ("", "dumb")
 _BLOCKS = "█▐▁"
-_PLAIN_MARKS = {"same": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
 _COLOUR_MARKS = {
     "same": ("", ""),
     "removed": ("\033[31m", "\033[0m"),
     "added": ("\033[32m", "\033[0m"),
 }
-_CONTEXT = 40
 
 
 class Screen(NamedTuple):
@@ -296,23 +263,32 @@ def _can_encode(encoding: str, characters: str) -> bool:
 
 
 def mark_words(old: str, new: str, out: TextIO) -> str:
-    """Return two texts as one, with removed and added words marked.
+    """Return two texts as one, with removed and added words marked, in colour if ``out`` has it.
 
     Long equal parts are shortened. The result is never clipped, because the change can be anywhere in it.
     """
-    from reenact.diff.sequences import word_diff
+    from reenact.diff.sequences import mark_words as marked
 
-    marks = _COLOUR_MARKS if has_colour(out) else _PLAIN_MARKS
-    pieces = word_diff(old, new)
-    marked = []
-    for index, (kind, text) in enumerate(pieces):
-        start, end = marks[kind]
-        if kind == "same" and len(text) > 2 * _CONTEXT:
-            head = text[:_CONTEXT] if index else ""
-            tail = text[-_CONTEXT:] if index < len(pieces) - 1 else ""
-            text = f"{head} ... {tail}"
-        marked.append(f"{start}{escape_controls(text)}{end}")
-    return "".join(marked)
+    return marked(old, new, _COLOUR_MARKS if has_colour(out) else None)
+
+
+def value_lines(
+    found: Difference | Gap, out: TextIO, width: int, *, indent: str, most: int = 0
+) -> Iterator[str]:
+    """Yield the values of a difference, clipped to ``width``; 0 means unlimited.
+
+    Two texts become one with marked words, which is never clipped, unless they have more than
+    ``most`` characters together. Other values are printed below each other.
+    """
+    one, other = found.expected, found.observed
+    if isinstance(one, str) and isinstance(other, str) and (not most or len(one + other) < most):
+        yield f"{indent}{mark_words(one, other, out)}"
+        return
+    room = width or 1 << 16
+    if found.kind != "added":
+        yield clip(f"{indent}- {preview(one, room)}", width)
+    if found.kind != "removed":
+        yield clip(f"{indent}+ {preview(other, room)}", width)
 
 
 def write_page(target: Path, document: bytes) -> None:

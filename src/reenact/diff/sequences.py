@@ -13,8 +13,10 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Generic, Literal, NamedTuple, TypeVar
+
+from reenact.diff.terminal_text import escape_controls
 
 __all__ = [
     "Block",
@@ -22,6 +24,8 @@ __all__ = [
     "WordChange",
     "align",
     "blocks",
+    "common_ends",
+    "mark_words",
     "pair_up",
     "word_diff",
 ]
@@ -75,24 +79,49 @@ def blocks(
         yield apart
 
 
+_Key = Callable[[_Item], Hashable]
+
+
 def pair_up(
-    one: Sequence[_Item], other: Sequence[_Item], *keys: Callable[[_Item], Hashable]
+    one: Sequence[_Item],
+    other: Sequence[_Item],
+    *keys: _Key[_Item] | tuple[_Key[_Item], _Key[_Item]],
+    in_order: bool = False,
 ) -> Iterator[tuple[_Item | None, _Item | None]]:
     """Pair the items of two sequences in order, with None for an item without a counterpart.
 
     Items with the same first key are pairs. Items between such pairs are paired by the next key, for
-    example by their kind after their complete content.
+    example by their kind after their complete content, and with ``in_order`` finally by their order.
+    A key can be a pair of functions, one for each sequence.
     """
     if not keys:
+        if in_order:
+            yield from zip_longest(one, other)
+            return
         yield from ((item, None) for item in one)
         yield from ((None, item) for item in other)
         return
     key, *rest = keys
-    for block in blocks(one, other, [*map(key, one)], [*map(key, other)]):
+    mine, theirs = key if isinstance(key, tuple) else (key, key)
+    for block in blocks(one, other, [*map(mine, one)], [*map(theirs, other)]):
         if block.equal:
             yield block.one[0], block.other[0]
         else:
-            yield from pair_up(block.one, block.other, *rest)
+            yield from pair_up(block.one, block.other, *rest, in_order=in_order)
+
+
+def common_ends(
+    one: Sequence[_Item], other: Sequence[_Item], same: Callable[[_Item, _Item], bool]
+) -> tuple[int, int]:
+    """Count the equal items at the start, and the remaining equal items at the end."""
+    shorter = min(len(one), len(other))
+    start = 0
+    while start < shorter and same(one[start], other[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and same(one[-1 - end], other[-1 - end]):
+        end += 1
+    return start, end
 
 
 def _apart(start: tuple[int, int], end: tuple[int, int]) -> Iterator[Pair]:
@@ -298,3 +327,26 @@ def _kind(pair: Pair) -> Literal["same", "removed", "added"]:
     if pair[1] is None:
         return "removed"
     return "added" if pair[0] is None else "same"
+
+
+Marks = dict[str, tuple[str, str]]
+_PLAIN_MARKS: Marks = {"same": ("", ""), "removed": ("[-", "-]"), "added": ("{+", "+}")}
+_CONTEXT = 40
+"""Characters of an equal part that are shown next to a change."""
+
+
+def mark_words(old: str, new: str, marks: Marks | None = None) -> str:
+    """Return two texts as one line, with removed and added words between ``marks``.
+
+    Long equal parts are shortened.
+    """
+    pieces = word_diff(old, new)
+    marked = []
+    for index, (kind, text) in enumerate(pieces):
+        start, end = (marks or _PLAIN_MARKS)[kind]
+        if kind == "same" and len(text) > 2 * _CONTEXT:
+            head = text[:_CONTEXT] if index else ""
+            tail = text[-_CONTEXT:] if index < len(pieces) - 1 else ""
+            text = f"{head} ... {tail}"
+        marked.append(f"{start}{escape_controls(text)}{end}")
+    return "".join(marked)

@@ -5,9 +5,12 @@ Recorded text is untrusted. Control characters are escaped, so a terminal never 
 
 from __future__ import annotations
 
+import json
 import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-__all__ = ["around_difference", "cell_width", "clip", "common_start", "escape_controls"]
+__all__ = ["around_difference", "cell_width", "clip", "common_start", "escape_controls", "preview"]
 
 _ON_TOP = ("Mn", "Me")
 """Categories of what is drawn over the character before it."""
@@ -103,3 +106,42 @@ def _char_cells(char: str) -> int:
     if unicodedata.category(char) in _ON_TOP:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def preview(value: Any, limit: int) -> str:
+    """Return the beginning of ``value`` as JSON on one line. Only the visible part is encoded."""
+    text = ""
+    for piece in _json_pieces(value, limit):
+        text += piece
+        if len(text) > limit:
+            break
+    return clip(escape_controls(text), limit)
+
+
+def _json_pieces(value: Any, limit: int) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from _joined("{", (_member(item, limit) for item in value.items()), "}")
+    elif isinstance(value, (list, tuple)):
+        yield from _joined("[", (_json_pieces(item, limit) for item in value), "]")
+    elif isinstance(value, str):
+        yield json.dumps(value[: limit + 1], ensure_ascii=False)
+    elif isinstance(value, bytes):
+        from reenact.format.canonical import digest
+
+        yield f"{len(value):,} bytes, {digest(value)}"
+    else:
+        yield json.dumps(value)
+
+
+def _member(item: tuple[str, Any], limit: int) -> Iterator[str]:
+    yield f"{json.dumps(item[0][: limit + 1], ensure_ascii=False)}: "
+    yield from _json_pieces(item[1], limit)
+
+
+def _joined(start: str, parts: Iterable[Iterator[str]], end: str) -> Iterator[str]:
+    yield start
+    for index, part in enumerate(parts):
+        if index:
+            yield ", "
+        yield from part
+    yield end

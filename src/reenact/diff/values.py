@@ -8,26 +8,24 @@ reported as one difference and not as a cascade.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from operator import eq
+from typing import Any, Final, Literal
 
 import msgspec
 
+from reenact.diff.sequences import common_ends
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path
 
-__all__ = ["Difference", "differences", "normalised_path"]
+__all__ = ["OPS", "Difference", "Kind", "differences"]
 
 Kind = Literal["changed", "added", "removed"]
-
-_ESCAPES = {
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-    "'": "\\'",
-    "\\": "\\\\",
+OPS: Final[dict[Kind, Literal["add", "remove", "replace"]]] = {
+    "changed": "replace",
+    "added": "add",
+    "removed": "remove",
 }
+"""Operations of a JSON patch that make the same difference."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -91,14 +89,8 @@ def _members(
 
 def _items(path: Path, expected: Any, observed: Any, same: _Numbers) -> Iterator[Any]:
     mine, theirs = [*map(same.of, expected)], [*map(same.of, observed)]
-    shorter = min(len(mine), len(theirs))
-    start = 0
-    while start < shorter and mine[start] == theirs[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and mine[-1 - end] == theirs[-1 - end]:
-        end += 1
-    paired = shorter - end
+    start, end = common_ends(mine, theirs, eq)
+    paired = min(len(mine), len(theirs)) - end
     for index in range(start, paired):
         if mine[index] != theirs[index]:
             yield (*path, index), expected[index], observed[index]
@@ -158,17 +150,3 @@ def _leaf(value: Any) -> Any:
         return "number", int(value)
     text = canonical(value).decode()
     return ("number", int(text)) if text.lstrip("-").isdigit() else ("fraction", text)
-
-
-def normalised_path(path: Path) -> str:
-    """The normalised path of RFC 9535: ``$['messages'][0]['content']``."""
-    return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else f"['{''.join(map(_escaped, step))}']"
-        for step in path
-    )
-
-
-def _escaped(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    return f"\\u{ord(char):04x}" if char < " " else char

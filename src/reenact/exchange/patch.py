@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.diff.values import Difference, differences
+from reenact.diff.values import OPS, Difference, differences
 from reenact.errors import UsageError
 from reenact.exchange.model import Change, Payload
 from reenact.exchange.payload import SECTIONS, from_document, to_document
@@ -344,9 +344,9 @@ def diff_documents(before: Any, after: Any, *, limit: int = MOST_CHANGES) -> tup
 
 
 def _change(one: Difference) -> Change:
-    path = format_pointer(one.path)
-    if one.kind == "added":
-        return Change(op="add", path=path, after=one.observed)
-    if one.kind == "removed":
-        return Change(op="remove", path=path, before=one.expected)
-    return Change(op="replace", path=path, before=one.expected, after=one.observed)
+    return Change(
+        op=OPS[one.kind],
+        path=format_pointer(one.path),
+        before=msgspec.UNSET if one.kind == "added" else one.expected,
+        after=msgspec.UNSET if one.kind == "removed" else one.observed,
+    )

@@ -9,11 +9,30 @@ from typing import Any
 
 from reenact.errors import UsageError
 
-__all__ = ["Path", "Tokens", "format_pointer", "join", "lookup", "parse", "parse_pointer"]
+__all__ = [
+    "Path",
+    "Tokens",
+    "format_pointer",
+    "join",
+    "lookup",
+    "normalised_path",
+    "parse",
+    "parse_pointer",
+]
 
 Path = tuple[str | int, ...]
 Tokens = tuple[str, ...]
 """Steps of a JSON pointer, in which an index is a text as well."""
+
+_ESCAPES = {
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+    "'": "\\'",
+    "\\": "\\\\",
+}
 
 _STEP = r"""\.(?P<name>[A-Za-z_][A-Za-z0-9_-]*)
       | \[(?P<index>[0-9]{1,18})\]
@@ -29,6 +48,20 @@ def _steps() -> re.Pattern[str]:
 def join(path: Path) -> str:
     """``("a", 0, "b c")`` as ``$.a[0]['b c']``."""
     return "$" + "".join(map(_step, path))
+
+
+def normalised_path(path: Path) -> str:
+    """Return the normalised path of RFC 9535: ``$['messages'][0]['content']``."""
+    return "$" + "".join(
+        f"[{step}]" if isinstance(step, int) else f"['{''.join(map(_escaped, step))}']"
+        for step in path
+    )
+
+
+def _escaped(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    return f"\\u{ord(char):04x}" if char < " " else char
 
 
 def _step(step: str | int) -> str:

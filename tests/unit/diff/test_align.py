@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.sequences import align, pair_up, word_diff
+from reenact.diff.sequences import align, mark_words, pair_up, word_diff
 
 _items = st.lists(st.integers(0, 5), max_size=14)
 
@@ -106,3 +106,34 @@ def test_items_between_equal_ones_are_paired_by_the_next_key() -> None:
     one, other = ["a1", "b1", "c1", "d1"], ["a1", "c2", "e1", "d1"]
     found = [*pair_up(one, other, str, lambda item: item[0])]
     assert found == [("a1", "a1"), ("b1", None), ("c1", "c2"), (None, "e1"), ("d1", "d1")]
+
+
+def test_items_between_pairs_are_paired_in_order_if_requested() -> None:
+    one, other = ["a", "x1", "x2", "b"], ["a", "y1", "b"]
+    assert [*pair_up(one, other, str)] == [
+        ("a", "a"),
+        ("x1", None),
+        ("x2", None),
+        (None, "y1"),
+        ("b", "b"),
+    ]
+    assert [*pair_up(one, other, str, in_order=True)] == [
+        ("a", "a"),
+        ("x1", "y1"),
+        ("x2", None),
+        ("b", "b"),
+    ]
+
+
+def test_each_sequence_can_have_its_own_key() -> None:
+    keys = (str.lower, str.upper)
+    assert [*pair_up(["A"], ["b", "A"], (str.lower, str.lower))] == [(None, "b"), ("A", "A")]
+    assert [*pair_up(["a"], ["a"], keys)] == [("a", None), (None, "a")]
+
+
+def test_changed_words_are_marked_and_long_equal_parts_are_shortened() -> None:
+    assert mark_words("it is warm", "it is cold\x1b") == "it is [-warm-]{+cold\\u001b+}"
+    shown = mark_words(f"{'a ' * 100}warm", f"{'a ' * 100}cold")
+    assert shown.startswith(" ... a")
+    assert shown.endswith("[-warm-]{+cold+}")
+    assert len(shown) < 80

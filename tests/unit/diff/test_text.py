@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.diff.terminal_text import around_difference, cell_width, common_start
+from reenact.diff.terminal_text import around_difference, cell_width, common_start, preview
 
 TEXTS = st.text("ab", max_size=30)
 
@@ -51,3 +51,7 @@ def test_around_keeps_to_its_room_and_shows_that_they_differ(
 )
 def test_cells_of_a_terminal(text: str, taken: int) -> None:
     assert cell_width(text) == taken
+
+
+def test_a_preview_of_bytes_is_their_size_and_digest() -> None:
+    assert preview({"body": (b"x", 1)}, 200).startswith('{"body": [1 bytes, sha256:')

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reenact.diff.values import Difference, differences, normalised_path
+from reenact.diff.values import Difference, differences
 from reenact.errors import ValueRefused
-from reenact.format.json_path import Path, join
+from reenact.format.json_path import Path, join, normalised_path
 
 
 def found(expected: Any, observed: Any) -> list[tuple[str, str, Any, Any]]:

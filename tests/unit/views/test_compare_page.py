@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import reenact
-from reenact.views.compare.runs import Comparison
+from reenact.views.compare import Comparison
 from reenact.views.html.compare_page import compare_contents, compare_page
 from reenact.views.html.conversations import message_pairs, without_messages
 from reenact.views.html.values import key_of, page_value

@@ -15,7 +15,7 @@ from reenact.format.event import Event
 from reenact.policy.matching import Rules
 from reenact.store.sinks.memory import MemorySource, memory_source
 from reenact.views.calls import RecordedCall
-from reenact.views.compare.runs import Comparison, LanePair, Same
+from reenact.views.compare import Comparison, LanePair, Same
 
 Program = Callable[[Any], None]
 Compared = Callable[..., list[LanePair]]

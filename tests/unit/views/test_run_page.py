@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from reenact.views.html.bodies import answer_body, attach_pictures, pictures_in, request_body
 from reenact.views.html.document import document
-from reenact.views.html.values import ValueTable
+from reenact.views.html.values import (
+    ValueTable,
+    answer_body,
+    attach_pictures,
+    pictures_in,
+    request_body,
+)
 
 LONG = "a text that is long enough to stand in the table " * 3
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(60)

@@ -16,9 +16,8 @@ from reenact.cli._output import (
     count,
     escape_controls,
     json_line,
-    mark_words,
-    preview,
     size,
+    value_lines,
     write_page,
 )
 from reenact.cli._parser import RECORDING, Command, Parser, columns, json_flag, positive, width_flag
@@ -31,8 +30,7 @@ from reenact.policy.matching import Rules
 from reenact.policy.paths import find_root
 from reenact.store.reader import open_recording
 from reenact.store.source import LogSource
-from reenact.views.compare.json_report import KINDS, VERSION, as_json, counts
-from reenact.views.compare.runs import Change, Comparison, LanePair
+from reenact.views.compare import KINDS, VERSION, Change, Comparison, LanePair, as_json, counts
 
 __all__ = ["COMMANDS"]
 
@@ -241,20 +239,8 @@ class Printer:
     def _difference(self, found: Difference) -> None:
         kind = "" if found.kind == "changed" else f" ({found.kind})"
         self._line(f"    {escape_controls(join(found.path))}{kind}")
-        one, other = found.expected, found.observed
-        if isinstance(one, str) and isinstance(other, str) and len(one + other) < _MOST_WORDS:
-            # Never cut: the change may be anywhere in it.
-            print(f"      {mark_words(one, other, self._out)}", file=self._out)
-            return
-        if found.kind != "added":
-            self._line(f"      - {self._value(one)}")
-        if found.kind != "removed":
-            self._line(f"      + {self._value(other)}")
-
-    def _value(self, value: Any) -> str:
-        if isinstance(value, bytes):
-            return f"{len(value):,} bytes, {digest(value)}"
-        return preview(value, self._width or 1 << 16)
+        for line in value_lines(found, self._out, self._width, indent=" " * 6, most=_MOST_WORDS):
+            print(line, file=self._out)
 
 
 def _heading(lane: LanePair) -> str:

@@ -14,11 +14,10 @@ from typing import Any, TextIO
 import msgspec
 
 from reenact.cli._event_summary import summary
-from reenact.cli._output import clip, count, escape_controls, json_line, mark_words, preview
+from reenact.cli._output import clip, count, escape_controls, json_line, value_lines
 from reenact.cli._parser import Command, Parser, columns, json_flag, positive, width_flag, wrap
 from reenact.cli._recordings import recording_at
 from reenact.diff.terminal_text import cell_width
-from reenact.engine.divergence.model import Gap
 from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.policy.paths import find_root
@@ -260,21 +259,9 @@ class Printer:
         for gap in case.divergence.paths:
             kind = "" if gap.kind == "changed" else f" ({gap.kind})"
             yield self._clipped(f"  {escape_controls(gap.path)}{kind}")
-            yield from self._values(gap)
+            yield from value_lines(gap, self._out, self._width, indent="    ")
         if case.divergence.more_paths:
             yield f"  and {count(case.divergence.more_paths, 'more place')}"
-
-    def _values(self, gap: Gap) -> Iterator[str]:
-        if isinstance(gap.expected, str) and isinstance(gap.observed, str):
-            yield f"    {mark_words(gap.expected, gap.observed, self._out)}"
-            return
-        if gap.kind != "added":
-            yield self._clipped(f"    - {self._value(gap.expected)}")
-        if gap.kind != "removed":
-            yield self._clipped(f"    + {self._value(gap.observed)}")
-
-    def _value(self, value: Any) -> str:
-        return preview(value, self._width or 1 << 16)
 
     def _around(self, case: Case) -> Iterator[str]:
         if not case.near:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from reenact.diff.terminal_text import common_start
-from reenact.diff.values import Difference, normalised_path
+from reenact.diff.values import Difference
 from reenact.engine.divergence.model import (
     MAX_PATHS,
     SESSION_REMEDIES,
@@ -33,7 +33,7 @@ from reenact.engine.divergence.nearest_calls import SimilarCall
 from reenact.engine.request import ObservedRequest, operation_of, request_of
 from reenact.format.canonical import RESERVED, canonical, digest
 from reenact.format.event import ROOT_LANE, Data, Event
-from reenact.format.json_path import Path, join
+from reenact.format.json_path import Path, join, normalised_path
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 
 __all__ = [

@@ -15,6 +15,7 @@ contents: the JSON form has at most 64 KiB. ``docs/reference/divergence.md`` des
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any, Final, Literal
 
 import msgspec
@@ -38,6 +39,7 @@ __all__ = [
     "Remedies",
     "Seen",
     "divergence_schema",
+    "text_of_bytes",
 ]
 
 
@@ -121,6 +123,17 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: Literal["changed", "added", "removed"]
     expected: Any
     observed: Any
+
+
+def text_of_bytes(value: Any) -> str | None:
+    """Return the text of bytes as a divergence represents them; None for anything else."""
+    raw = value.get("$bytes") if isinstance(value, dict) else None
+    if not isinstance(raw, str):
+        return None
+    try:
+        return b64decode(raw, validate=True).decode()
+    except ValueError:
+        return None
 
 
 class Nearest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,13 +6,11 @@ Requests and recorded values are untrusted: control characters are escaped.
 from __future__ import annotations
 
 import json
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reenact.diff.terminal_text import around_difference, clip, escape_controls
-from reenact.engine.divergence.model import Divergence, Gap, Nearest, Recorded, Seen
+from reenact.engine.divergence.model import Divergence, Gap, Nearest, Recorded, Seen, text_of_bytes
 from reenact.engine.request import operation_of
 from reenact.format.event import Event
 
@@ -86,20 +84,11 @@ def _block(text: str, width: int) -> list[str]:
 
 def _value(value: Any) -> str:
     """As JSON on one line; bytes that are text as that text."""
-    raw = value.get("$bytes") if isinstance(value, dict) else None
-    if isinstance(raw, str):
-        text = _decoded(raw)
-        if text is not None:
-            size = f" (of {value['size']:,} bytes)" if isinstance(value.get("size"), int) else ""
-            return escape_controls(f"bytes {json.dumps(text, ensure_ascii=False)}{size}")
+    text = text_of_bytes(value)
+    if text is not None:
+        size = f" (of {value['size']:,} bytes)" if isinstance(value.get("size"), int) else ""
+        return escape_controls(f"bytes {json.dumps(text, ensure_ascii=False)}{size}")
     return escape_controls(json.dumps(value, ensure_ascii=False, sort_keys=True))
-
-
-def _decoded(raw: str) -> str | None:
-    try:
-        return b64decode(raw, validate=True).decode()
-    except (Base64Error, ValueError):
-        return None
 
 
 def _served(divergence: Divergence) -> Iterator[str]:

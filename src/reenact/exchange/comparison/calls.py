@@ -15,19 +15,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 from reenact.diff.sequences import pair_up
+from reenact.diff.values import OPS
 from reenact.engine.call import DRAWS, SLEEP
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.engine.divergence.model import Seen as ReportedCall
 from reenact.engine.request import kind_of
 from reenact.errors import UsageError
 from reenact.exchange.model import Processor, ReplayOf
-from reenact.exchange.patch import Op, Verb, apply_patch
+from reenact.exchange.patch import Op, apply_patch
 from reenact.format.canonical import digest
 from reenact.format.json_path import format_pointer, parse
 from reenact.policy.noise import NoiseFilter
 from reenact.store.source import SeekableSource
+from reenact.views.call_digests import DigestedCall, DigestReader
 from reenact.views.calls import MARKS, RecordedCall
-from reenact.views.compare.call_digests import DigestedCall, DigestReader
 from reenact.views.content import ContentReader
 
 __all__ = [
@@ -220,7 +221,6 @@ Answer = Literal["", "recorded", "refused"]
 _CALLS: Final = ("nondeterministic", "llm_request", "tool_call", "state_mutation")
 _NO_CALLS: Final = frozenset({*DRAWS, SLEEP})
 _NOTHING_LEFT: Final = ("event_unexpected", "nondeterministic_underflow")
-_VERBS: Final[dict[str, Verb]] = {"removed": "remove", "added": "add", "changed": "replace"}
 
 
 class ReplayCalls(msgspec.Struct, frozen=True):
@@ -390,5 +390,5 @@ def _patch(gaps: Sequence[Gap]) -> list[Op]:
             continue  # the request contains it
         path = format_pointer(steps[1:] if steps[:1] == ("request",) else steps)
         value = msgspec.UNSET if gap.kind == "removed" else gap.observed
-        ops.append(Op(_VERBS[gap.kind], path, value))
+        ops.append(Op(OPS[gap.kind], path, value))
     return ops

@@ -25,11 +25,6 @@ _ALWAYS: Final = NoiseFilter(
     )
 )
 """Ids and times that are new in every exchange. Their differences are not even listed."""
-_OPS: dict[str, Literal["add", "remove", "replace"]] = {
-    "added": "add",
-    "removed": "remove",
-    "changed": "replace",
-}
 _LENGTH: Final = "/headers/content-length"
 _BODY: Final = re.compile("/body/")
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.diff.sequences import align, blocks
+from reenact.diff.sequences import align, pair_up
 from reenact.exchange.comparison.documents import Changed, compare_documents, single
 from reenact.exchange.comparison.result import Durations, ProcessorChange, State
 from reenact.exchange.model import Change, Processor
@@ -102,26 +102,11 @@ def _children(
         against = other.get(key, [])
         if len(group) == len(against):
             found += zip(group, against, strict=True)
-        elif against:
-            found += _alike(mine, theirs, group, against, content)
+        elif against:  # equal content first, then those between in order
+            keys = (lambda at: content(mine.all[at])), (lambda at: content(theirs.all[at]))
+            pairs = pair_up(group, against, keys, in_order=True)
+            found += ((one, two) for one, two in pairs if one is not None and two is not None)
     return found
-
-
-def _alike(
-    mine: _Side,
-    theirs: _Side,
-    group: list[int],
-    against: list[int],
-    content: Callable[[Processor], Hashable],
-) -> list[tuple[int, int]]:
-    """Pair the executions of a repeated step: equal content first, then those between in order."""
-    one = [content(mine.all[index]) for index in group]
-    other = [content(theirs.all[index]) for index in against]
-    return [
-        pair
-        for block in blocks(group, against, one, other)
-        for pair in zip(block.one, block.other, strict=False)
-    ]
 
 
 def _moves(

@@ -12,14 +12,13 @@ An exchange *fails* if it raised an exception or its response has an HTTP status
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
-from reenact.diff.terminal_text import clip, escape_controls
+from reenact.diff.terminal_text import clip, escape_controls, preview
 from reenact.exchange.comparison.calls import Answer
 from reenact.exchange.comparison.documents import Changed
 from reenact.exchange.model import Exchange, Verdict
@@ -315,4 +314,4 @@ def _value(value: Any) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} {many}"
     if value is msgspec.UNSET:
         return "nothing"
-    return clip(escape_controls(json.dumps(value, ensure_ascii=False)), _VALUE)
+    return preview(value, _VALUE)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from reenact.diff.sequences import word_diff
-from reenact.diff.terminal_text import escape_controls
+from reenact.diff.sequences import mark_words
+from reenact.diff.terminal_text import clip, preview
 from reenact.engine.divergence.model import Gap
 from reenact.views.explain.case import (
     Case,
@@ -224,20 +223,9 @@ def _change(place: DifferingPlace) -> str:
     if place.gap.kind == "removed":
         return f"[-{_value(one)}-]"
     if isinstance(one, str) and isinstance(other, str) and len(one) + len(other) < _LONGEST:
-        return _cut("".join(_marked(*piece) for piece in word_diff(one, other)))
+        return clip(mark_words(one, other), _ROOM)
     return f"[-{_value(one)}-]{{+{_value(other)}+}}"
 
 
-def _marked(kind: str, text: str) -> str:
-    if kind == "same":
-        return text if len(text) <= 40 else f"{text[:18]} ... {text[-18:]}"
-    return f"[-{text}-]" if kind == "removed" else f"{{+{text}+}}"
-
-
 def _value(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False, sort_keys=True))
-
-
-def _cut(text: str) -> str:
-    text = escape_controls(text)
-    return text if len(text) <= _ROOM else f"{text[: _ROOM - 3]}..."
+    return preview(value, _ROOM)

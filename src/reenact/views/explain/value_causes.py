@@ -6,14 +6,13 @@ import json
 import math
 import re
 import unicodedata
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from reenact.engine.divergence.model import text_of_bytes
 from reenact.errors import ValueRefused
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path, join, lookup
@@ -366,13 +365,8 @@ def _settles(name: str, path: Path, one: Any, other: Any) -> bool:
 
 def _text(value: Any) -> Any:
     """Return the text of bytes, which are represented as an object. Other values are unchanged."""
-    raw = value.get("$bytes") if isinstance(value, dict) else None
-    if not isinstance(raw, str):
-        return value
-    try:
-        return b64decode(raw, validate=True).decode()
-    except (Base64Error, ValueError):
-        return value
+    text = text_of_bytes(value)
+    return value if text is None else text
 
 
 def _is_number(value: Any) -> bool:

@@ -13,10 +13,9 @@ from reenact.diff.sequences import word_diff
 from reenact.diff.values import Difference
 from reenact.format.json_path import join
 from reenact.store.source import SeekableSource
+from reenact.views.call_digests import DigestedCall, DigestReader
 from reenact.views.calls import RecordedCall
-from reenact.views.compare.call_digests import DigestedCall, DigestReader
-from reenact.views.compare.json_report import KINDS, counts
-from reenact.views.compare.runs import Change, Comparison, LanePair, Same
+from reenact.views.compare import KINDS, Change, Comparison, LanePair, Same, counts
 from reenact.views.content import meaning_of
 from reenact.views.html.conversations import conversation, message_pairs, without_messages, words_of
 from reenact.views.html.document import document

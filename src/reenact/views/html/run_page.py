@@ -15,9 +15,14 @@ from reenact.lenses.conversation import read_event
 from reenact.lenses.model import Answered, Asked
 from reenact.lenses.registry import messages
 from reenact.views.calls import RecordedCall, RunCalls, decode_content, readable_body
-from reenact.views.html.bodies import answer_body, attach_pictures, pictures_in, request_body
 from reenact.views.html.document import document, policy
-from reenact.views.html.values import ValueTable
+from reenact.views.html.values import (
+    ValueTable,
+    answer_body,
+    attach_pictures,
+    pictures_in,
+    request_body,
+)
 from reenact.views.timeline.model import Span, span_of
 
 __all__ = [

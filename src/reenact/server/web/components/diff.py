@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from reenact.diff.sequences import WordChange, blocks, word_diff
+from reenact.diff.sequences import WordChange, pair_up, word_diff
 from reenact.server.web.components.formatting import count
 from reenact.server.web.components.html import Html, fragment, tag
 from reenact.server.web.components.values import pretty, value
@@ -132,8 +131,7 @@ def side_by_side(
 
 
 def _rows(left: list[str], right: list[str]) -> Iterator[_Row]:
-    for block in blocks(left, right, left, right):
-        yield from zip_longest(block.one, block.other)
+    return pair_up(left, right, str, in_order=True)
 
 
 def _shown(rows: list[_Row]) -> Iterator[Html]:
