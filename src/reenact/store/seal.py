@@ -16,6 +16,7 @@ import stat
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,15 +175,26 @@ def _create(path: Path, key: bytes) -> None:
 class Seal:
     """Encryption of values with one key. ``key_id`` distinguishes keys and is safe to write.
 
-    Raises :class:`ExtraMissing` without the package ``cryptography`` and :class:`UsageError` for a
-    key of the wrong length.
+    The package ``cryptography`` is imported on first use, because most programs seal nothing and
+    the import takes as long as starting an interpreter. Without it, :class:`ExtraMissing` is raised
+    immediately. Raises :class:`UsageError` for a key of the wrong length.
     """
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_SIZE:
             raise UsageError(f"a sealing key has {KEY_SIZE} bytes, this one {len(key)}")
+        if not _can_seal():
+            raise ExtraMissing("sealing", "seal")
         self.key_id = hashlib.sha256(b"reenact-seal" + key).hexdigest()[:16]
-        self._cipher = _cipher(key)
+        self._key = key
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ImportError:  # an incomplete installation
+            raise ExtraMissing("sealing", "seal") from None
+        return AESGCM(self._key)
 
     def __repr__(self) -> str:
         return f"Seal(key_id={self.key_id!r})"
@@ -209,12 +221,13 @@ class Seal:
             ) from None
 
 
-def _cipher(key: bytes) -> AESGCM:
+def _can_seal() -> bool:
+    """Return True if ``cryptography`` can be imported. Only its small top-level package is loaded."""
     try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        import cryptography  # noqa: F401
     except ImportError:
-        raise ExtraMissing("sealing", "seal") from None
-    return AESGCM(key)
+        return False
+    return True
 
 
 def _text(data: bytes) -> str:
@@ -223,9 +236,7 @@ def _text(data: bytes) -> str:
 
 def own_seal() -> Seal | None:
     """The user's own key, made on first use. Without the extra, values are not sealed."""
-    try:
-        import cryptography  # noqa: F401
-    except ImportError:
+    if not _can_seal():
         return None
     path = key_path(dict(os.environ))
     return Seal(load_key(path) or make_key(path))
