@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -240,10 +241,11 @@ def _wait(
     process: subprocess.Popen[bytes], doomed: Callable[[], Sequence[int] | None], patience: float
 ) -> int:
     due: float | None = None
-    while True:
-        try:
-            return process.wait(_LOOK)
-        except subprocess.TimeoutExpired:
+    with _end_of(process) as end:
+        while True:
+            returned = _wait_briefly(process, end)
+            if returned is not None:
+                return returned
             others = doomed()
             if others is not None:
                 due = due or monotonic() + patience
@@ -252,6 +254,32 @@ def _wait(
                         f"reenact: the program did not end within {patience:g} s, and was ended"
                     )
                     return _end(process, others)
+
+
+@contextmanager
+def _end_of(process: subprocess.Popen[bytes]) -> Iterator[int | None]:
+    """Open a descriptor that becomes readable when the process ends; None where there is none."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # not Linux, or an old kernel
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _wait_briefly(process: subprocess.Popen[bytes], end: int | None) -> int | None:
+    """Wait for the end of the process, up to :data:`_LOOK` seconds, and return its return code."""
+    if end is not None:
+        # With a timeout, Popen.wait() would poll and notice the end up to 50 ms late.
+        select.select([end], [], [], _LOOK)
+        return process.poll()
+    try:
+        return process.wait(_LOOK)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _end(process: subprocess.Popen[bytes], others: Sequence[int]) -> int:
