@@ -26,7 +26,7 @@ from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
 from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
 from reenact.lenses.endpoints import PROVIDERS
-from reenact.lenses.registry import LENSES
+from reenact.lenses.endpoints import TABLE as LENSES
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.schema import FILES, schemas
@@ -113,7 +113,7 @@ def clients_page() -> Iterator[str]:
         "",
         "What `reenact run` and every session cover by themselves, and what is known of the rest. See",
         "[what keeps a replay offline](../concepts/hermetic.md) for what happens to the rest, and",
-        "[Cover another client](../guides/adding-a-client.md) for changing that.",
+        "[Add an HTTP client](../guides/adding-a-client.md) for changing that.",
         "",
         "## Covered",
         "",
@@ -154,7 +154,8 @@ def lenses_page() -> Iterator[str]:
         "# Lenses",
         "",
         "The model APIs that are recognised in HTTP traffic: a `POST` whose path ends like this and whose",
-        "body is a request of that API. See [Model calls](../concepts/model-calls.md).",
+        "body is a request of that API. See [Model calls](../concepts/model-calls.md), and",
+        "[Add a lens](../guides/adding-a-lens.md) for another API.",
         "",
     )
     yield from table(

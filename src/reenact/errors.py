@@ -3,6 +3,7 @@
     ReenactError                     .code  .message  .hint  .fields  .exit_code
     ├── UsageError                   the call or command line is invalid                  exit 2
     │   ├── ExtraMissing             an optional dependency is not installed
+    │   ├── PluginBroken             a boundary or lens of an installed package is unusable
     │   ├── PolicyInvalid            a policy file that cannot be used (.place)
     │   ├── PathRefused              a path that must not be used as a cassette
     │   ├── SessionClosed            a call through a session that has ended
@@ -53,6 +54,7 @@ __all__ = [
     "DivergenceError",
     "ExtraMissing",
     "PathRefused",
+    "PluginBroken",
     "PolicyInvalid",
     "PolicyRefused",
     "RecordingDamaged",
@@ -123,6 +125,24 @@ class ExtraMissing(UsageError):
             f"{feature} needs the optional extra '{extra}', which is not installed",
             hint=f"pip install 'reenact[{extra}]'",
             extra=extra,
+        )
+
+
+class PluginBroken(UsageError):
+    """An entry point of an installed package cannot be used.
+
+    Raised in a replay. While recording, the message is a warning.
+    """
+
+    code = "usage.plugin_broken"
+
+    def __init__(self, what: str, name: str, package: str, reason: str) -> None:
+        distribution = package.partition(" ")[0]
+        super().__init__(
+            f"the {what} {name} of the installed package {package} cannot be used: {reason}",
+            hint=f"repair the package, or remove it: pip uninstall {distribution}",
+            package=package,
+            name=name,
         )
 
 

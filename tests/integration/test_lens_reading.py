@@ -15,8 +15,9 @@ import pytest
 import reenact
 from reenact.boundaries.http.encoding import look
 from reenact.lenses.conversation import read_event
+from reenact.lenses.endpoints import TABLE
 from reenact.lenses.model import Asked
-from reenact.lenses.registry import LENSES, read_response
+from reenact.lenses.registry import read_response
 from tests.integration.sessions import Studio
 from tests.unit.lenses.spoken import SSE, STREAMS, chunk, sse
 
@@ -32,7 +33,7 @@ QUESTION: Any = {
     "contents": [{"role": "user", "parts": [{"text": "Paris?"}]}],
     "input": "Paris?",
 }
-PATHS = {lens.name: f"/model/small{lens.paths[0]}" for lens in LENSES}
+PATHS = {lens.name: f"/model/small{lens.paths[0]}" for lens in TABLE}
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from reenact.lenses.content import content_of, refused
 from reenact.lenses.conversation import read_event
-from reenact.lenses.endpoints import place_of
+from reenact.lenses.endpoints import TABLE, Lens, lens_named, may_ask, place_of
 from reenact.lenses.eventstream import frames
-from reenact.lenses.registry import LENSES, Lens, may_ask, read_request, read_response, read_with
+from reenact.lenses.registry import read_request, read_response, read_with
 from tests.unit.lenses.spoken import AWS, JSON, NDJSON, SSE, STREAMS, event, frame, ndjson, sse
 
+LENSES = [lens for row in TABLE if (lens := lens_named(row.name)) is not None]
 NAMES = st.sampled_from(
     """
     model messages role content type text tool_calls function name arguments id index choices delta

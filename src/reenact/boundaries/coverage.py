@@ -9,12 +9,23 @@ from typing import Literal
 
 import msgspec
 
+from reenact._plugins import LENSES, entry_points
 from reenact.boundaries.caller_tier import PLUMBING, Tier, why
 from reenact.boundaries.files.patches import file_patches
 from reenact.boundaries.registry import DRAWS, FACTS, TABLE, Boundary, added
 from reenact.engine.patches.patch import Installable
+from reenact.lenses.endpoints import installed_lenses
 
-__all__ = ["TIERS", "Covered", "Module", "classified", "covered_places", "plumbing"]
+__all__ = [
+    "TIERS",
+    "Covered",
+    "InstalledLens",
+    "Module",
+    "classified",
+    "covered_places",
+    "lenses_of_packages",
+    "plumbing",
+]
 
 How = Literal["calls", "draws", "facts"]
 """``calls``: each is recorded and answered. ``draws``: strictly in order for the user's own modules,
@@ -40,6 +51,10 @@ class Covered(msgspec.Struct, frozen=True):
     how: How
     installed: bool
     places: list[str]
+    package: str = ""
+    """Installed package that adds the boundary, empty for Reenact's own."""
+    problem: str = ""
+    """Reason why the boundary cannot be used."""
 
 
 class Module(msgspec.Struct, frozen=True):
@@ -57,8 +72,44 @@ def covered_places() -> list[Covered]:
 
 def _covered(boundary: Boundary) -> Covered:
     installed = _is_installed(boundary.module)
-    places = _places(boundary) if installed else []
-    return Covered(boundary.name, boundary.module, _how(boundary), installed, places)
+    places: list[str] = []
+    problem = ""
+    try:
+        places = _places(boundary) if installed else []
+    except Exception as error:
+        if not boundary.package:
+            raise
+        problem = f"{type(error).__name__}: {error}"  # a foreign module can raise anything
+    return Covered(
+        boundary.name,
+        boundary.module,
+        _how(boundary),
+        installed,
+        places,
+        boundary.package,
+        problem,
+    )
+
+
+class InstalledLens(msgspec.Struct, frozen=True):
+    """Lens that an installed package adds. ``problem`` is why it cannot be used."""
+
+    name: str
+    package: str
+    paths: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def lenses_of_packages() -> list[InstalledLens]:
+    """Return the lenses that installed packages add, in the order of their entry points."""
+    found = installed_lenses()
+    paths = {lens.name: lens.paths for lens in found.lenses}
+    problems = {str(one.fields["name"]): one.message for one in found.broken}
+    return [
+        InstalledLens(point.name, point.package, paths.get(point.name, ()), problem)
+        for point in entry_points(LENSES)
+        for problem in [problems.get(point.name, "")]
+    ]
 
 
 def _files() -> Covered:

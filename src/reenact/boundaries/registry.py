@@ -1,6 +1,7 @@
 """Registry of covered libraries and their patches.
 
-A library is patched when the program imports it.
+A library is patched when the program imports it. Other packages add boundaries with entry points, see
+``docs/guides/adding-a-client.md``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from types import ModuleType
 
 import msgspec
 
+from reenact._plugins import BOUNDARIES, EntryPoint, entry_points
 from reenact.boundaries.files.on_demand import Files
-from reenact.engine.patches.patch import DeferredPatches, Installable, PatchSet
+from reenact.engine.patches.patch import DeferredPatches, ImportHook, Installable, PatchSet
 from reenact.engine.session.session import Session
-from reenact.hermetic.guard import Guard
+from reenact.errors import PluginBroken
+from reenact.hermetic.guard import Guard, holding
 from reenact.hermetic.network_libraries import NetworkLibrary, installed_libraries
+from reenact.lenses.endpoints import installed_lenses
+from reenact.store.warning import print_warning
 
 __all__ = [
     "CLIENTS",
@@ -45,6 +50,8 @@ class Boundary(msgspec.Struct, frozen=True):
     name: str
     module: str
     factory: PatchFactory | str
+    package: str = ""
+    """Name and version of the installed package that adds it, empty for Reenact's own."""
 
     def patches(self, module: ModuleType) -> Sequence[Installable]:
         """Create the patches of ``module`` without installing them."""
@@ -136,13 +143,17 @@ def add_boundary(boundary: Boundary) -> None:
 
 
 def added() -> Sequence[Boundary]:
-    """Return the boundaries that were added."""
-    return tuple(_added)
+    """Return the boundaries that the program and installed packages have added."""
+    return *_added, *map(_boundary_of, entry_points(BOUNDARIES))
+
+
+def _boundary_of(point: EntryPoint) -> Boundary:
+    return Boundary(point.name, point.name, point.value, point.package)
 
 
 def covered() -> list[str]:
     """Return the names of the network libraries with a boundary."""
-    return [boundary.name for boundary in (*CLIENTS, *_added)]
+    return [boundary.name for boundary in (*CLIENTS, *added())]
 
 
 def uncovered() -> list[NetworkLibrary]:
@@ -151,15 +162,94 @@ def uncovered() -> list[NetworkLibrary]:
 
 
 def _modules() -> set[str]:
-    return {boundary.module for boundary in (*CLIENTS, *_added)}
+    return {boundary.module for boundary in (*CLIENTS, *added())}
+
+
+class _InstalledBoundary:
+    """Boundary of another installed package. A broken one does not affect a recorded program.
+
+    While recording, the problem is a warning, and the calls are not recorded. In a replay the import
+    of the library fails, because it would send requests that the recording has.
+    """
+
+    def __init__(self, point: EntryPoint) -> None:
+        self.problem: PluginBroken | None = None
+        self._point = point
+        self._installed: list[Installable] = []
+        self._hook = ImportHook(point.name, self._imported)
+
+    def install(self) -> None:
+        self._hook.install()
+
+    def _imported(self, module: ModuleType) -> None:
+        try:
+            for patch in self._point.load()(module):
+                patch.install()
+                self._installed.append(patch)
+        except Exception as error:  # noqa: BLE001 - a foreign module can raise anything
+            self._remove_patches()
+            self.problem = self._point.broken(error)
+            _report_broken(holding(), self.problem)
+
+    def remove(self) -> None:
+        self._hook.remove()
+        self._remove_patches()
+
+    def _remove_patches(self) -> None:
+        for patch in reversed(self._installed):
+            patch.remove()
+        self._installed = []
+
+
+class _InstalledBoundaries:
+    """Boundaries and lenses of all other installed packages."""
+
+    def __init__(self) -> None:
+        self._boundaries: list[_InstalledBoundary] = []
+
+    def install(self) -> None:
+        for point in entry_points(BOUNDARIES):
+            boundary = _InstalledBoundary(point)
+            self._boundaries.append(boundary)
+            boundary.install()
+        # Loaded here, because an import in the middle of the first model call would be part of it.
+        installed_lenses(again=True)
+
+    def opened(self, session: Session) -> None:
+        """Report broken packages to ``session``. Raises :class:`PluginBroken` for a replay."""
+        for boundary in self._boundaries:
+            if boundary.problem is not None:
+                _report_broken(session, boundary.problem)
+        for problem in installed_lenses().broken:
+            _report_broken(session, problem)
+
+    def remove(self) -> None:
+        for boundary in reversed(self._boundaries):
+            boundary.remove()
+        self._boundaries = []
+
+
+def _report_broken(session: Session | None, problem: PluginBroken) -> None:
+    if session is None:
+        print_warning(str(problem))
+    elif session.mode in ("record", "rewrite"):
+        session.warn_once(f"{problem} (its calls are recorded without it, or not at all)")
+    else:
+        raise problem
 
 
 _GUARD = Guard(covered, _modules)
+_INSTALLED = _InstalledBoundaries()
 _FILES = Files()
 
 
 def _opened(session: Session) -> None:
     _GUARD.opened(session)
+    try:
+        _INSTALLED.opened(session)
+    except PluginBroken as problem:
+        session.__exit__(PluginBroken, problem, None)  # the body of its ``with`` never begins
+        raise
     _FILES.opened(session)
 
 
@@ -168,7 +258,7 @@ def _patches() -> list[Installable]:
     for boundary in boundaries:
         boundary.load()  # all before the first is installed: each import makes the next look around
     late = (DeferredPatches(boundary.module, boundary.patches) for boundary in boundaries)
-    return [_GUARD, *late, _FILES]
+    return [_GUARD, *late, _INSTALLED, _FILES]
 
 
 PATCHES = PatchSet(_patches, opened=_opened, in_replay=PatchSet(lambda: _GUARD.in_replay))

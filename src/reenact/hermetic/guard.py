@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 else:
     refusals = lazy_module("reenact.hermetic.refusals")
 
-__all__ = ["Guard", "add_checks", "is_isolated", "listens_here"]
+__all__ = ["Guard", "add_checks", "holding", "is_isolated", "listens_here"]
 
 _PACKET = getattr(socket, "AF_PACKET", None)
 _NOWHERE = Context()

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from reenact._plugins import EntryPoint, find_entry_points
 from reenact.engine.fork.plan import At
 from reenact.errors import UsageError
 from reenact.policy.model import SessionMode
@@ -89,6 +90,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     fork: At | None = None
     """Fork point. ``into`` is the capture that processes join after it."""
     into: str | None = None
+    plugins: tuple[EntryPoint, ...] = ()
+    """Boundaries and lenses of installed packages, which :func:`write_plan` finds."""
 
 
 class ProcessReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -114,7 +117,7 @@ def write_plan(folder: Path, plan: Plan) -> None:
     """Write the plan and create the folders for claims and reports."""
     for name in (_CLAIMS, _REPORTS):
         (folder / name).mkdir()
-    fields = msgspec.to_builtins(plan)
+    fields = msgspec.to_builtins(msgspec.structs.replace(plan, plugins=find_entry_points()))
     for name in _PATHS:
         if fields[name] is not None:
             fields[name] = os.fsencode(fields[name]).hex()

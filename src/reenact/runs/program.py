@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from reenact._plugins import preset
 from reenact.boundaries.processes.popen import inject_with
 from reenact.boundaries.registry import PATCHES, covered, uncovered
 from reenact.engine.decision.usage_ledger import UsageLedger
@@ -59,6 +60,7 @@ def start() -> None:
         list_modules_at_exit(folder)
         return
     plan = read_plan(folder)
+    preset(plan.plugins)
     wish = os.environ.pop(LANE, None)
     if is_multiprocessing(sys.orig_argv):
         # The preparation data of multiprocessing contains its lane.

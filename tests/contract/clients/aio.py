@@ -12,13 +12,14 @@ import aiohttp
 from tests.contract.clients.face import FIELD, FILE, FORM, PARAMETERS, VALUE, Answer, Pairs
 from tests.contract.clients.tasks import Tasks
 
-__all__ = ["Aiohttp"]
+__all__ = ["CLIENTS", "Aiohttp"]
 
 
 class Aiohttp(Tasks):
     """``ClientSession`` of aiohttp."""
 
     name = "aiohttp"
+    cannot = frozenset({"whole"})
 
     @asynccontextmanager
     async def opened(self, timeout: float) -> AsyncIterator[Any]:
@@ -84,3 +85,6 @@ def _answer_of(response: aiohttp.ClientResponse, body: bytes) -> Answer:
         reason=response.reason,
         version=None if version is None else f"{version.major}.{version.minor}",
     )
+
+
+CLIENTS = (Aiohttp(),)

@@ -1,15 +1,11 @@
-"""All of them, and what each cannot do."""
+"""All clients of the contract, with the abilities of each."""
 
 from __future__ import annotations
 
-import httpx
-import httpx2
+from importlib import import_module
+from pathlib import Path
 
-from tests.contract.clients.aio import Aiohttp
 from tests.contract.clients.face import Client
-from tests.contract.clients.httpx_like import HttpxOverAiohttp, HttpxTasks, HttpxThreads
-from tests.contract.clients.pooled import Botocore, Requests, Urllib3
-from tests.contract.clients.standard import HttpClient, Urllib
 from tests.contract.clients.tasks import Tasks
 
 __all__ = ["ABILITIES", "CLIENTS", "able", "named"]
@@ -28,31 +24,13 @@ ABILITIES = {
     "whole": "read the body before the program gets the answer",
 }
 
-CLIENTS: tuple[Client, ...] = (
-    HttpxThreads(httpx),
-    HttpxTasks(httpx),
-    HttpxThreads(httpx2),
-    HttpxTasks(httpx2),
-    HttpxOverAiohttp(),
-    Requests(),
-    Urllib3(),
-    Botocore(),
-    Aiohttp(),
-    Urllib(),
-    HttpClient(),
-)
 
-_CANNOT: dict[str, set[str]] = {
-    "httpx-async": {"file"},
-    "httpx2-async": {"file"},
-    "httpx-aiohttp": {"file", "version"},
-    "urllib3": {"history"},
-    "botocore": {"decode", "follow", "history", "multipart", "reason", "version"},
-    "aiohttp": {"whole"},
-    "urllib.request": {"decode", "history", "multipart", "reuse", "whole"},
-    "http.client": {"decode", "follow", "history", "leave", "multipart", "whole"},
-}
-"""What a library has no way to do. Everything else is asked of it."""
+def _clients() -> tuple[Client, ...]:
+    """Collect ``CLIENTS`` of the modules in this folder."""
+    here = Path(__file__)
+    names = sorted(path.stem for path in here.parent.glob("*.py") if path != here)
+    modules = [import_module(f"tests.contract.clients.{name}") for name in names]
+    return tuple(client for module in modules for client in getattr(module, "CLIENTS", ()))
 
 
 def can(client: Client, ability: str) -> bool:
@@ -60,7 +38,7 @@ def can(client: Client, ability: str) -> bool:
     assert ability in ABILITIES
     if ability == "cancel":
         return isinstance(client, Tasks)
-    return ability not in _CANNOT.get(client.name, set())
+    return ability not in client.cannot
 
 
 def able(*abilities: str) -> list[Client]:
@@ -71,3 +49,6 @@ def able(*abilities: str) -> list[Client]:
 def named(name: str) -> Client:
     """The client of this name."""
     return next(client for client in CLIENTS if client.name == name)
+
+
+CLIENTS = _clients()  # last: one of the modules imports this one

@@ -61,6 +61,8 @@ class Client(ABC):
     """One library, used in one way."""
 
     name: str
+    cannot: frozenset[str] = frozenset()
+    """Abilities that the library lacks, see :mod:`tests.contract.clients.every`."""
 
     def fetch(
         self,

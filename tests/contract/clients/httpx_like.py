@@ -13,11 +13,14 @@ from contextlib import (
 from types import ModuleType
 from typing import Any
 
+import httpx
+import httpx2
+
 from tests.contract.clients.face import FIELD, FILE, FORM, PARAMETERS, VALUE, Answer, Pairs
 from tests.contract.clients.tasks import Tasks
 from tests.contract.clients.threads import Threads
 
-__all__ = ["HttpxOverAiohttp", "HttpxTasks", "HttpxThreads"]
+__all__ = ["CLIENTS", "HttpxOverAiohttp", "HttpxTasks", "HttpxThreads"]
 
 
 def _answer(response: Any) -> Answer:
@@ -83,6 +86,8 @@ class HttpxThreads(Threads):
 class HttpxTasks(Tasks):
     """``AsyncClient`` of httpx, or of httpx2."""
 
+    cannot = frozenset({"file"})
+
     def __init__(self, library: ModuleType) -> None:
         self._library = library
         self.name = f"{library.__name__}-async"
@@ -128,6 +133,8 @@ class HttpxTasks(Tasks):
 class HttpxOverAiohttp(HttpxTasks):
     """httpx as it is used by those who want its interface and the speed of aiohttp."""
 
+    cannot = frozenset({"file", "version"})
+
     def __init__(self) -> None:
         import httpx
 
@@ -141,3 +148,12 @@ class HttpxOverAiohttp(HttpxTasks):
         transport = AiohttpTransport(**_OPTIONS)
         async with self._library.AsyncClient(transport=transport, timeout=timeout) as client:
             yield client
+
+
+CLIENTS = (
+    HttpxThreads(httpx),
+    HttpxTasks(httpx),
+    HttpxThreads(httpx2),
+    HttpxTasks(httpx2),
+    HttpxOverAiohttp(),
+)

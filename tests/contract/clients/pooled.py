@@ -15,7 +15,7 @@ from botocore.httpsession import URLLib3Session
 from tests.contract.clients.face import FIELD, FILE, FORM, PARAMETERS, VALUE, Answer, Pairs
 from tests.contract.clients.threads import Threads
 
-__all__ = ["Botocore", "Requests", "Urllib3"]
+__all__ = ["CLIENTS", "Botocore", "Requests", "Urllib3"]
 
 
 class Requests(Threads):
@@ -80,6 +80,7 @@ class Urllib3(Threads):
     """``PoolManager`` of urllib3."""
 
     name = "urllib3"
+    cannot = frozenset({"history"})
 
     @contextmanager
     def opened(self, timeout: float) -> Iterator[Any]:
@@ -133,6 +134,7 @@ class Botocore(Threads):
     """The HTTP session of botocore, as its endpoints use it."""
 
     name = "botocore"
+    cannot = frozenset({"decode", "follow", "history", "multipart", "reason", "version"})
 
     @contextmanager
     def opened(self, timeout: float) -> Iterator[Any]:
@@ -179,3 +181,6 @@ class Botocore(Threads):
 
     def brief(self, url: str) -> bytes:
         return self.fetch("GET", url).body
+
+
+CLIENTS = (Requests(), Urllib3(), Botocore())

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from tests.contract.clients.face import FORM, PARAMETERS, VALUE, Answer, Pairs
 from tests.contract.clients.threads import Threads
 
-__all__ = ["HttpClient", "Urllib"]
+__all__ = ["CLIENTS", "HttpClient", "Urllib"]
 
 
 def _answer(response: http.client.HTTPResponse, body: bytes) -> Answer:
@@ -49,6 +49,7 @@ class Urllib(Threads):
     """``urlopen`` and the openers around it."""
 
     name = "urllib.request"
+    cannot = frozenset({"decode", "history", "multipart", "reuse", "whole"})
 
     @contextmanager
     def opened(self, timeout: float) -> Iterator[Any]:
@@ -99,6 +100,7 @@ class HttpClient(Threads):
     """``HTTPConnection``: one connection, kept while the client is open."""
 
     name = "http.client"
+    cannot = frozenset({"decode", "follow", "history", "leave", "multipart", "whole"})
 
     @contextmanager
     def opened(self, timeout: float) -> Iterator[Any]:
@@ -145,3 +147,6 @@ class _Connection:
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+
+
+CLIENTS = (Urllib(), HttpClient())

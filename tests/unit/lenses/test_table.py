@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from reenact.lenses.registry import LENSES, Asked, may_ask, messages, read_request, read_response
+from reenact.lenses.endpoints import TABLE, may_ask
+from reenact.lenses.model import Asked
+from reenact.lenses.registry import messages, read_request, read_response
 
 CHAT: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: Any = {**CHAT, "max_tokens": 9}
@@ -105,7 +107,7 @@ def test_anything_else_is_not(method: str, url: str, body: Any) -> None:
     assert read_request(method, url, body) is None
 
 
-@pytest.mark.parametrize("lens", LENSES, ids=lambda lens: lens.name)
+@pytest.mark.parametrize("lens", TABLE, ids=lambda lens: lens.name)
 def test_an_unknown_body_at_a_known_path_stays_network_traffic(lens: Any) -> None:
     assert all(read_request("POST", f"https://h/{path}", {"a": 1}) is None for path in lens.paths)
 
@@ -181,6 +183,6 @@ def test_what_is_no_answer_of_an_api_has_no_meaning() -> None:
 
 
 def test_names_and_paths_are_unique() -> None:
-    paths = [path for lens in LENSES for path in lens.paths]
-    assert len({lens.name for lens in LENSES}) == len(LENSES)
+    paths = [path for lens in TABLE for path in lens.paths]
+    assert len({lens.name for lens in TABLE}) == len(TABLE)
     assert len(set(paths)) == len(paths)

@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from reenact.boundaries.coverage import TIERS, Covered, Module, covered_places, plumbing
+from reenact.boundaries.coverage import (
+    TIERS,
+    Covered,
+    Module,
+    covered_places,
+    lenses_of_packages,
+    plumbing,
+)
 from reenact.cli._output import count, escape_controls, json_line, rows
 from reenact.engine.patches.registry import PATCH_GROUPS
 from reenact.runs.runner import run_and_list_modules
@@ -37,6 +44,7 @@ def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool)
     covered = covered_places()
     if as_json:
         report: dict[str, Any] = {"boundaries": covered, "tiers": TIERS, "plumbing": plumbing()}
+        report["lenses"] = lenses_of_packages()
         report["interpreter"] = [
             {"name": one.name, "reason": one.reason, "places": one.places()} for one in PATCH_GROUPS
         ]
@@ -44,7 +52,8 @@ def explain(command: Sequence[str], boundaries: Sequence[str], *, as_json: bool)
             report |= {"modules": modules, "exitCode": code}
         print(json_line(msgspec.to_builtins(report)))
     else:
-        print("\n".join([*_covered(covered), *_interpreter(), *_tiers(), *_modules(modules)]))
+        parts = (_covered(covered), _lenses(), _interpreter(), _tiers(), _modules(modules))
+        print("\n".join(line for part in parts for line in part))
     return code
 
 
@@ -53,9 +62,20 @@ def _covered(covered: Sequence[Covered]) -> list[str]:
     wide = max(len(one.name) for one in covered) + len("  calls  ")
     for one in covered:
         what = ", ".join(one.places) or ("" if one.installed else "(not installed)")
+        if one.package:
+            problem = f"unusable: {escape_controls(one.problem)}" if one.problem else what
+            what = f"{problem} (of {escape_controls(one.package)})"
         first, *more = textwrap.wrap(what, _WIDTH - wide) or [""]
         table += [(one.name, one.how, first), *(("", "", line) for line in more)]
     return [line.rstrip() for line in rows(table)]
+
+
+def _lenses() -> list[str]:
+    """List the lenses that installed packages add."""
+    lenses = lenses_of_packages()
+    table = [(one.name, one.problem or ", ".join(one.paths), f"of {one.package}") for one in lenses]
+    cells = (tuple(map(escape_controls, line)) for line in table)
+    return ["", *rows([("lens", "path endings", ""), *cells])] if lenses else []
 
 
 def _interpreter() -> list[str]:
