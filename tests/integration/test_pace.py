@@ -17,7 +17,7 @@ import pytest
 import reenact
 from reenact import Session, UsageError
 from reenact.boundaries.http.api import Head, Request, ask, ask_async
-from reenact.engine.execution.stream_record_replay import RecordedPace
+from reenact.engine.execution.pace import RecordedPace
 from reenact.format.event import Draft
 from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session, memory_source

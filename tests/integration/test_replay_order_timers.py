@@ -251,7 +251,7 @@ class _Later(World):
             threading.Event().wait(seconds)
             loop.call_soon_threadsafe(act)
 
-        self.session.gateway._outside(threading.Thread(target=wait).start)
+        self.session.gateway.outside(threading.Thread(target=wait).start)
 
 
 @pytest.mark.parametrize("pending", [0, 3])

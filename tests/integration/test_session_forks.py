@@ -169,7 +169,7 @@ def test_a_fork_outside_any_session_takes_no_lane(tmp_path: Path) -> None:
     with reenact.session(capture=tmp_path / "c", mode="record") as session:
         thread = threading.Thread(target=lambda: statuses.append(_fork(int)))
         statuses: list[int] = []
-        session.gateway._outside(thread.start)
+        session.gateway.outside(thread.start)
         thread.join()
         assert session.lanes.root.spawned == 0
     assert statuses == [0]
@@ -199,7 +199,7 @@ def test_nothing_is_held_after_a_fork(tmp_path: Path) -> None:
     with reenact.session(capture=tmp_path / "c", mode="record") as session:
         _fork(int)
         thread = threading.Thread(target=look)
-        session.gateway._outside(thread.start)
+        session.gateway.outside(thread.start)
         thread.join()
     assert free == [True]
     assert not child_processes._guard.locked()

@@ -257,7 +257,7 @@ class _WhenPoisoned:
             self._act()
 
         self._thread = threading.Thread(target=look)
-        session.gateway._outside(self._thread.start)
+        session.gateway.outside(self._thread.start)
 
     def join(self) -> None:
         assert self._thread is not None

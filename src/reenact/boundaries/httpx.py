@@ -195,8 +195,8 @@ def patches(library: ModuleType) -> list[Patch]:
     return [
         Patch(library.Client, "_transport_for_url", covering(sync)),
         Patch(library.AsyncClient, "_transport_for_url", covering(asynchronous)),
-        Patch(library.Client, "send", _noting),
-        Patch(library.AsyncClient, "send", _noting_async),
+        Patch(library.Client, "send", _noting, repeatable=True),
+        Patch(library.AsyncClient, "send", _noting_async, repeatable=True),
         Patch(library.Cookies, "extract_cookies", _looking_first(library)),
     ]
 

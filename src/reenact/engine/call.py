@@ -122,6 +122,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return self.source or self.type
 
     @property
+    def is_simple(self) -> bool:
+        """True for a call with a result, a turn of its own, and no calls inside it."""
+        return not (self.nests or self.observed or self.instant)
+
+    @property
     def is_sketch(self) -> bool:
         """True if only the hash of the request is known."""
         return bool(self.raw_hash) and not self.request
@@ -207,8 +212,6 @@ class Serve(msgspec.Struct, frozen=True, gc=False):
 
     entry: Entry
     divergence: Divergence | None = None
-    delivered: bool = False
-    """The turn of the result has come and is taken: it is served without waiting."""
 
 
 class GoLive(msgspec.Struct, frozen=True, gc=False):

@@ -65,9 +65,10 @@ class DrawGateway(Protocol):
     """Execution of a draw that is not in an open run."""
 
     def call(self, call: Call, live: Live, codec: ResultCodec = ...) -> Any: ...
-    def carry_out(
+    def steps(
         self, decision: Decision, opened: InFlightCall, live: Live, codec: ResultCodec
     ) -> Any: ...
+    def run(self, steps: Any) -> Any: ...
 
 
 class DrawReporter(Protocol):
@@ -456,7 +457,8 @@ class ReplayedDraws:
         if isinstance(decision, Refuse) and decision.divergence and not session.machine.strict:
             return self._made_up(name, live, decision, opened)
         if not isinstance(decision, Serve) or "count" not in decision.entry.opening.data:
-            value = session.gateway.carry_out(decision, opened, live, VALUE_CODEC)
+            gateway = session.gateway
+            value = gateway.run(gateway.steps(decision, opened, live, VALUE_CODEC))
             self._last[name] = value
             return value
         entry = decision.entry
@@ -479,7 +481,8 @@ class ReplayedDraws:
         A clock continues from its last value. A clock that was never read in the recording is live.
         """
         if not name.startswith("clock "):
-            return self._session.gateway.carry_out(decision, opened, live, VALUE_CODEC)
+            gateway = self._session.gateway
+            return gateway.run(gateway.steps(decision, opened, live, VALUE_CODEC))
         last = self._last.get(name)
         value = live() if last is None else next_clock_value(last)
         self._last[name] = value

@@ -15,7 +15,7 @@ import msgspec
 from reenact._system import Clock, start_clock
 from reenact.boundaries.http.stored_body import HIDDEN
 from reenact.boundaries.http.wire import Errors, Wire, call_of
-from reenact.engine.execution.streams import fetch_response
+from reenact.engine.execution.streams import response_steps
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.session import Session
@@ -240,7 +240,8 @@ def _make(session: Session, exchange: Exchange) -> None:
             yield exchange.body
 
     call = call_of(session, exchange.request)
-    fetch_response(session, call, live, Wire(session, Errors()), whole=True)
+    steps = response_steps(session, call, live, Wire(session, Errors()), whole=True, blocks=True)
+    session.gateway.run(steps)
 
 
 def _append_entries(

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar, overload
 
 from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
-from reenact.engine.execution.streams import follow_stream, follow_stream_async
+from reenact.engine.execution.streams import open_stream
 from reenact.engine.request import FUNCTION_LENS
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
@@ -218,9 +218,8 @@ def _generator(asking: _Asking) -> Any:
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
         decided = session.decisions.decide(asking.call(session, args, kwargs), blocks=False)
-        return follow_stream(
-            session, *decided, lambda: asking.function(*args, **kwargs), asking.items
-        )
+        stream = open_stream(session, *decided, asking.items)
+        return stream.pieces(lambda: asking.function(*args, **kwargs))
 
     return wrapper
 
@@ -231,9 +230,8 @@ def _async_generator(asking: _Asking) -> Any:
         if session is None or session.is_late():
             return asking.function(*args, **kwargs)
         decided = session.decisions.decide(asking.call(session, args, kwargs), blocks=False)
-        return follow_stream_async(
-            session, *decided, lambda: asking.function(*args, **kwargs), asking.items
-        )
+        stream = open_stream(session, *decided, asking.items)
+        return stream.pieces_async(lambda: asking.function(*args, **kwargs))
 
     return wrapper
 

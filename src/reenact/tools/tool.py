@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
-from reenact.engine.execution.streams import follow_stream, follow_stream_async
+from reenact.engine.execution.streams import open_stream
 from reenact.engine.fork.argument_overrides import overridden_tool_arguments
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
@@ -241,9 +241,8 @@ class Tool(Generic[P, R]):
     ) -> Iterator[Any]:
         if session.is_late():
             return live()
-        pieces = follow_stream(
-            session, *session.decisions.decide(call, blocks=False), live, self._items
-        )
+        decided = session.decisions.decide(call, blocks=False)
+        pieces = open_stream(session, *decided, self._items).pieces(live)
         return pieces if self._form.result.is_plain else _typed(pieces, self._form.result)
 
     def _stream_async(
@@ -251,9 +250,8 @@ class Tool(Generic[P, R]):
     ) -> AsyncIterator[Any]:
         if session.is_late():
             return live()
-        return follow_stream_async(
-            session, *session.decisions.decide(call, blocks=False), live, self._items
-        )
+        decided = session.decisions.decide(call, blocks=False)
+        return open_stream(session, *decided, self._items).pieces_async(live)
 
     @cached_property
     def _answers(self) -> Answers:

@@ -194,7 +194,7 @@ def test_a_post_from_another_thread_wakes_the_loop(session: Session) -> None:
                 lambda: done.set_result(threading.get_ident())
             )
         )
-        session.gateway._outside(thread.start)
+        session.gateway.outside(thread.start)
         ident: int = await done
         thread.join()
         return ident

@@ -11,7 +11,7 @@ import pytest
 from reenact import DivergenceError, Session, ValueRefused
 from reenact.engine.call import Call
 from reenact.engine.codecs import PLAIN_STREAM_CODEC, BufferedResponse
-from reenact.engine.execution.streams import fetch_response, fetch_response_async
+from reenact.engine.execution.streams import response_steps
 from reenact.store.sinks.memory import MemorySource
 from reenact.testing import memory_session
 
@@ -23,6 +23,20 @@ CALL = Call(
     request={"url": "http://example.test/"},
 )
 PIECES_OF_IT = ["head", "a", "b"]
+
+
+def fetch(session: Session, call: Call, live: Callable[[], Any], *, whole: bool) -> Any:
+    """Return the response in a thread."""
+    return session.gateway.run(
+        response_steps(session, call, live, PLAIN_STREAM_CODEC, whole=whole, blocks=True)
+    )
+
+
+async def fetch_async(session: Session, live: Callable[[], Any], *, whole: bool) -> Any:
+    """Return the response in a task."""
+    return await session.gateway.run_async(
+        response_steps(session, CALL, live, PLAIN_STREAM_CODEC, whole=whole, blocks=False)
+    )
 
 
 class World:
@@ -56,7 +70,7 @@ Read = Callable[[Session, World], Any]
 def _whole(session: Session, world: World, *, whole: bool = True) -> Any:
     seen: list[Any] = []
     try:
-        seen.extend(fetch_response(session, CALL, world.live, PLAIN_STREAM_CODEC, whole=whole))
+        seen.extend(fetch(session, CALL, world.live, whole=whole))
     except OSError as error:
         return seen, repr(error)
     return seen, None
@@ -69,9 +83,7 @@ def _pieces(session: Session, world: World) -> Any:
 async def _read(session: Session, world: World, *, whole: bool) -> Any:
     seen: list[Any] = []
     try:
-        answer = await fetch_response_async(
-            session, CALL, world.alive, PLAIN_STREAM_CODEC, whole=whole
-        )
+        answer = await fetch_async(session, world.alive, whole=whole)
         if not isinstance(answer, BufferedResponse):
             async for piece in answer:
                 seen.extend(piece if isinstance(piece, BufferedResponse) else [piece])
@@ -169,7 +181,7 @@ def test_a_reader_that_stops_is_recorded_as_far_as_it_read() -> None:
     world = World(*PIECES_OF_IT)
 
     def program(session: Session) -> list[Any]:
-        pieces: Any = fetch_response(session, CALL, world.live, PLAIN_STREAM_CODEC, whole=False)
+        pieces: Any = fetch(session, CALL, world.live, whole=False)
         seen = [next(pieces), next(pieces)]
         pieces.close()
         return seen
@@ -183,7 +195,7 @@ def test_a_reader_that_stops_is_recorded_as_far_as_it_read() -> None:
         assert program(replay) == ["head", "a"]
     refused = pytest.raises(DivergenceError, match="ends before its answer")
     with refused, memory_session(source) as replay:
-        list(fetch_response(replay, CALL, world.live, PLAIN_STREAM_CODEC, whole=False))
+        list(fetch(replay, CALL, world.live, whole=False))
 
 
 def test_a_call_that_is_cancelled_is_never_answered() -> None:
@@ -193,9 +205,7 @@ def test_a_call_that_is_cancelled_is_never_answered() -> None:
 
     async def program(session: Session, whole: bool) -> str:
         async def ask() -> Any:
-            answer = await fetch_response_async(
-                session, CALL, never, PLAIN_STREAM_CODEC, whole=whole
-            )
+            answer = await fetch_async(session, never, whole=whole)
             assert not isinstance(answer, BufferedResponse)
             return await anext(answer)
 
@@ -218,9 +228,7 @@ def test_a_call_that_is_cancelled_is_never_answered() -> None:
 def test_an_answer_that_is_unfinished_at_the_end_says_so() -> None:
     kept: list[Any] = []
     with memory_session(mode="record") as session:
-        pieces: Any = fetch_response(
-            session, CALL, World(*PIECES_OF_IT).live, PLAIN_STREAM_CODEC, whole=False
-        )
+        pieces: Any = fetch(session, CALL, World(*PIECES_OF_IT).live, whole=False)
         kept.append(pieces)
         assert next(pieces) == "head"
     data = _data(session.recorded())
@@ -254,9 +262,7 @@ def test_what_is_recorded_is_kept_where_a_recording_is_added_to(recorded: Read, 
     )
     with memory_session(source, mode="record_missing") as session:
         assert read(session, world) == made
-        assert list(fetch_response(session, other, world.live, PLAIN_STREAM_CODEC, whole=True)) == [
-            "other"
-        ]
+        assert list(fetch(session, other, world.live, whole=True)) == ["other"]
     assert world.asked == 1
     calls = [event.data for event in session.recorded() if "request" in event.data]
     assert calls[0] == before
@@ -265,9 +271,7 @@ def test_what_is_recorded_is_kept_where_a_recording_is_added_to(recorded: Read, 
 
 def test_an_answer_that_was_cut_off_is_asked_for_again_where_it_is_missing() -> None:
     with memory_session(mode="record") as session:
-        pieces: Any = fetch_response(
-            session, CALL, World(*PIECES_OF_IT).live, PLAIN_STREAM_CODEC, whole=False
-        )
+        pieces: Any = fetch(session, CALL, World(*PIECES_OF_IT).live, whole=False)
         next(pieces)
         pieces.close()
     world = World(*PIECES_OF_IT)
@@ -296,7 +300,7 @@ def test_an_unrecorded_call_is_refused_in_a_replay() -> None:
     )
     world = World("head")
     with pytest.raises(DivergenceError), memory_session(source, unused="allow") as session:
-        list(fetch_response(session, other, world.live, PLAIN_STREAM_CODEC, whole=True))
+        list(fetch(session, other, world.live, whole=True))
     assert world.asked == 0
 
 
@@ -310,9 +314,7 @@ async def _at_once() -> AsyncIterator[Any]:
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "pieces"])
 def test_a_live_side_may_say_that_all_is_there(whole: bool) -> None:
     async def program(session: Session) -> list[Any]:
-        answer = await fetch_response_async(
-            session, CALL, _at_once, PLAIN_STREAM_CODEC, whole=whole
-        )
+        answer = await fetch_async(session, _at_once, whole=whole)
         if not isinstance(answer, BufferedResponse):
             [answer] = [piece async for piece in answer]
         return list(answer)

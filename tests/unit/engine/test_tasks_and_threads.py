@@ -132,7 +132,7 @@ def test_what_is_spawned_outside_stays_outside(session: Session) -> None:
     def work() -> None:
         _run_thread(threading.Thread(target=lambda: seen.append(current())))
 
-    session.gateway._outside(lambda: _run_thread(threading.Thread(target=work)))
+    session.gateway.outside(lambda: _run_thread(threading.Thread(target=work)))
     assert seen == [None]
     assert session.lanes.root.spawned == 0
 

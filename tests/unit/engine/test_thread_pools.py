@@ -31,7 +31,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def test_a_job_is_in_the_session_and_its_worker_is_not(session: Session) -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(current).result() is session
-        assert session.gateway._outside(lambda: pool.submit(current).result()) is None
+        assert session.gateway.outside(lambda: pool.submit(current).result()) is None
         assert pool.submit(session.lanes.current).result().name == "0.2"
 
 
@@ -253,7 +253,7 @@ def test_a_thread_pool_does_what_it_does_without_a_session(session: Session) -> 
         ]
 
     with ThreadPool(2) as pool:
-        expected = session.gateway._outside(lambda: work(pool))
+        expected = session.gateway.outside(lambda: work(pool))
         assert work(pool) == expected
         pool.close()
         pool.join()

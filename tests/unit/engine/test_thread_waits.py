@@ -247,8 +247,8 @@ def test_as_completed_with_a_time_out_gives_up(tmp_path: Path) -> None:
 def test_the_clock_of_others_is_the_real_one(session: Session) -> None:
     """Only what a thread reads to see what is left of a time-out is its own."""
     clock: Any = vars(futures._base)["time"]
-    assert session.gateway._outside(lambda: clock.monotonic() <= time.monotonic())
-    assert session.gateway._outside(lambda: clock.time() <= time.time())
+    assert session.gateway.outside(lambda: clock.monotonic() <= time.monotonic())
+    assert session.gateway.outside(lambda: clock.time() <= time.time())
     own: Any = vars(queue)["time"]
     before = own()
     assert own() == before
@@ -265,7 +265,7 @@ def test_joining_works_for_every_kind_of_thread(session: Session) -> None:
     inside.join()
     inside.join(0.001)
     outside = threading.Thread(target=int)
-    session.gateway._outside(outside.start)
+    session.gateway.outside(outside.start)
     outside.join()
     with pytest.raises(RuntimeError, match="current thread"):
         threading.current_thread().join()
@@ -280,7 +280,7 @@ def test_a_wait_in_the_middle_of_our_own_work_is_not_the_programs(session: Sessi
         session.scheduler.quiescence.give(session.runner())
         event = threading.Event()
         thread = threading.Thread(target=event.set)
-        session.gateway._outside(thread.start)
+        session.gateway.outside(thread.start)
         event.wait()
         thread.join()
         assert not session.scheduler.quiescence.is_complete()

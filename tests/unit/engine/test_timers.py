@@ -173,7 +173,7 @@ def test_a_post_from_outside_is_left_alone(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(done.set_result, None))
-        session.gateway._outside(thread.start)
+        session.gateway.outside(thread.start)
         await done
         thread.join()
 

@@ -17,14 +17,8 @@ from reenact.boundaries.http.urls import PORTS
 from reenact.boundaries.http.wire import Errors, Head, Request, Wire, call_of, sketch_of
 from reenact.boundaries.registry import Boundary, add_boundary
 from reenact.engine.codecs import BufferedResponse
-from reenact.engine.execution.streams import (
-    fetch_response,
-    fetch_response_async,
-    outside_stream,
-    outside_stream_async,
-    recall_response,
-    recall_response_async,
-)
+from reenact.engine.execution.steps import OpenStream, Outcome, ServeNow, Steps
+from reenact.engine.execution.streams import PassedStream, load_response, response_steps
 from reenact.engine.patches.patch import Patch
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
@@ -65,17 +59,8 @@ def ask(
     one delivery, which is cheaper. ``resend(request)`` replaces ``live`` for a changed request,
     because a fork can send a different one.
     """
-    if stays_inside(session, request.url):
-        return Reply(outside_stream(live))
-    codec = Wire(session, errors)
-    sketch = sketch_of(session, request)
-    known = recall_response(session, sketch, codec) if sketch.raw_hash else None
-    if known is not None:
-        return Reply(known)
-    call = call_of(session, request, sketch)
-    if session.fork is not None:
-        call, live = resent(session, request, call, live, resend)
-    return Reply(fetch_response(session, call, live, codec, whole=whole))
+    steps = _steps(session, request, live, Wire(session, errors), resend, whole=whole, blocks=True)
+    return Reply(session.gateway.run(steps))
 
 
 async def ask_async(
@@ -88,19 +73,8 @@ async def ask_async(
     resend: Resend | None = None,
 ) -> AsyncReply:
     """Async variant of :func:`ask`."""
-    answer: AsyncIterator[Any] | BufferedResponse
-    if stays_inside(session, request.url):
-        answer = outside_stream_async(session, live)
-    else:
-        codec = Wire(session, errors)
-        sketch = sketch_of(session, request)
-        known = await recall_response_async(session, sketch, codec) if sketch.raw_hash else None
-        if known is not None:
-            return _arrived(known)
-        call = call_of(session, request, sketch)
-        if session.fork is not None:
-            call, live = resent(session, request, call, live, resend)
-        answer = await fetch_response_async(session, call, live, codec, whole=whole)
+    steps = _steps(session, request, live, Wire(session, errors), resend, whole=whole, blocks=False)
+    answer: AsyncIterator[Any] | BufferedResponse = await session.gateway.run_async(steps)
     if isinstance(answer, BufferedResponse):
         return _arrived(answer)
     first = await anext(answer)
@@ -109,6 +83,30 @@ async def ask_async(
     async for _ in answer:
         pass  # the stream ends here
     return _arrived(first)
+
+
+def _steps(
+    session: Session,
+    request: Request,
+    live: Callable[[], Any],
+    codec: Wire,
+    resend: Resend | None,
+    *,
+    whole: bool,
+    blocks: bool,
+) -> Steps:
+    """Core of both functions. A sketch of the request is enough for most replayed responses."""
+    if stays_inside(session, request.url):
+        outcome: Outcome = yield OpenStream(PassedStream(session), live)
+        return outcome
+    sketch = sketch_of(session, request)
+    entry = (yield ServeNow(sketch)) if sketch.raw_hash else None
+    if entry is not None:
+        return Outcome(load_response(codec, sketch, entry))
+    call = call_of(session, request, sketch)
+    if session.fork is not None:
+        call, live = resent(session, request, call, live, resend)
+    return (yield from response_steps(session, call, live, codec, whole=whole, blocks=blocks))
 
 
 def _arrived(answer: BufferedResponse) -> AsyncReply:

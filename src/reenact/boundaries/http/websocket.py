@@ -228,7 +228,9 @@ def open_link(
     if session.is_late():
         return live(), None
     decision, opened = session.decisions.decide(call, blocks=True)
-    accepted = session.gateway.carry_out(decision, opened, live, OpeningCodec(errors))
+    accepted = session.gateway.run(
+        session.gateway.steps(decision, opened, live, OpeningCodec(errors))
+    )
     return accepted, _linked(session, decision, opened, errors)
 
 
@@ -243,7 +245,9 @@ async def open_link_async(
     if session.is_late():
         return await live(), None
     decision, opened = session.decisions.decide(call, blocks=False)
-    accepted = await session.gateway.carry_out_async(decision, opened, live, OpeningCodec(errors))
+    accepted = await session.gateway.run_async(
+        session.gateway.steps(decision, opened, live, OpeningCodec(errors))
+    )
     return accepted, _linked(session, decision, opened, errors)
 
 
@@ -315,7 +319,7 @@ class Link:
         if session.is_late():
             return session.gateway.call(call, live, codec)
         decision, opened = self._decide(call, blocks=True)
-        return session.gateway.carry_out(decision, opened, live, codec)
+        return session.gateway.run(session.gateway.steps(decision, opened, live, codec))
 
     # Tasks
 
@@ -355,7 +359,7 @@ class Link:
         if session.is_late():
             return await session.gateway.acall(call, live, codec)
         decision, opened = self._decide(call, blocks=False)
-        return await session.gateway.carry_out_async(decision, opened, live, codec)
+        return await session.gateway.run_async(session.gateway.steps(decision, opened, live, codec))
 
     # Both
 

@@ -36,8 +36,9 @@ from reenact.boundaries.mcp.server_connection import Connection, Transport, say_
 from reenact.engine.call import Call, Decision, Refuse, Serve
 from reenact.engine.codecs import PLAIN_STREAM_CODEC
 from reenact.engine.execution import live_tasks
+from reenact.engine.execution.stream_chunks import recorded_chunks
 from reenact.engine.execution.stream_record_replay import UpdatedStream
-from reenact.engine.execution.streams import follow_stream_async
+from reenact.engine.execution.streams import open_stream
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.session.session import Session
 from reenact.format.event import Data
@@ -205,7 +206,9 @@ class Link:
         run = apart if opened.call.nests else patient
         with anyio.CancelScope() as self._scopes[number]:
             try:
-                found = await self.session.gateway.carry_out_async(decision, opened, run, CODEC)
+                found = await self.session.gateway.run_async(
+                    self.session.gateway.steps(decision, opened, run, CODEC)
+                )
             except Exception as error:  # noqa: BLE001 - the caller receives it
                 found = {"error": told(error)}
             if "error" not in found:
@@ -220,9 +223,7 @@ class Link:
 
         def cancelled(turns: int) -> None:
             if session.writes and session.in_flight.is_open(opened):
-                session.in_flight.complete(
-                    opened, session.in_flight.unanswered(opened, "cancelled", turns=turns)
-                )
+                session.in_flight.cancel(opened, turns=turns)
 
         return await live_tasks.live_call(
             session.running_loop_scheduler(), live, asyncio.Future.result, cancelled, paced=False
@@ -276,7 +277,7 @@ class Link:
             kept = UpdatedStream(session, opened, PLAIN_STREAM_CODEC, opened.entry)
             pieces = kept.pieces_async(lambda: self._kept(kept))
         else:
-            pieces = follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
+            pieces = open_stream(session, decision, opened, PLAIN_STREAM_CODEC).pieces_async(live)
         try:
             async for piece in pieces:
                 self._hear(piece)
@@ -287,7 +288,7 @@ class Link:
 
     async def _kept(self, kept: UpdatedStream) -> AsyncIterator[Data]:
         """Yield the recorded messages of a recording that is being extended, then wait for the end."""
-        async for piece in kept.again_async():
+        for piece in recorded_chunks(PLAIN_STREAM_CODEC, messages_call(), kept.recorded):
             yield piece
         await self._hung_up.wait()
 

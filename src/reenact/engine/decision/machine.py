@@ -362,7 +362,7 @@ class Machine(DivergenceLog):
         None if it was not answered with a value, if a rule of the policy concerns it, and where
         :meth:`decide` has to compare in detail. Changes nothing, see :meth:`take`.
         """
-        if call.nests or call.observed or call.instant or not self.covers(call):
+        if not call.is_simple or not self.covers(call):
             return None
         entry = self._to_the_letter(call, lane)
         if entry is None or entry.instant or not self._is_answered(entry):

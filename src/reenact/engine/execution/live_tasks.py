@@ -15,12 +15,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from reenact.engine.codecs import BufferedResponse
+from reenact.engine.execution.steps import Outcome
 from reenact.engine.execution.stream_chunks import END
 from reenact.engine.patches import unpatched_loop
 from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 from reenact.engine.session.context import context_outside_sessions
 
-__all__ = ["AsyncPump", "is_cancelled", "live_call", "take_turns"]
+__all__ = ["AsyncPump", "is_cancelled", "live_call", "outcome_of", "take_turns"]
 
 _MOST_TURNS = 100
 """More are not counted: something else than the loop is waited for."""
@@ -84,12 +85,15 @@ async def _delivered(
 
 
 class AsyncPump:
-    """Draws from a live asynchronous iterator piece by piece, all in one task."""
+    """Source of a live asynchronous iterator, which runs in one task of its own."""
+
+    returned = None
+    """An asynchronous generator has no return value."""
 
     def __init__(
         self, loop_scheduler: LoopScheduler, live: Callable[[], AsyncIterator[Any]], *, paced: bool
     ) -> None:
-        self._desk = loop_scheduler
+        self._loop_scheduler = loop_scheduler
         self._live = live
         self._paced = paced
         self._asked: Future[Future[Any]] = loop_scheduler.loop.create_future()
@@ -98,15 +102,17 @@ class AsyncPump:
     async def next(
         self, finish: Callable[[Future[Any]], Any], cancelled: Callable[[int], None]
     ) -> Any:
-        """The next piece, or ``END``, as :func:`live_call` gives an answer."""
-        answer: Future[Any] = self._desk.loop.create_future()
+        """Return ``finish(piece)`` in its turn, see :func:`live_call`; ``END`` is the last piece."""
+        answer: Future[Any] = self._loop_scheduler.loop.create_future()
         self._asked.set_result(answer)
-        return await _delivered(self._desk, answer, self._task, finish, cancelled, self._paced)
+        return await _delivered(
+            self._loop_scheduler, answer, self._task, finish, cancelled, self._paced
+        )
 
-    async def close(self) -> None:
-        """See the iterator end."""
+    async def close_async(self) -> None:
+        """Cancel the iterator and wait for its end."""
         if not self._task.done():
-            await _unwind(self._task, self._desk)
+            await _unwind(self._task, self._loop_scheduler)
 
     async def _run(self) -> None:
         answer = await self._asked
@@ -118,7 +124,7 @@ class AsyncPump:
                 _settle(answer, piece)
                 if isinstance(piece, BufferedResponse):
                     return
-                self._asked = self._desk.loop.create_future()
+                self._asked = self._loop_scheduler.loop.create_future()
                 answer = await self._asked
             _settle(answer, END)
         except CancelledError:
@@ -138,11 +144,14 @@ def _settle(answer: Future[Any], piece: Any) -> None:
 
 
 async def _awaited(live: Callable[[], Awaitable[Any]]) -> Any:
-    return await live()
+    return await live()  # a task needs a coroutine, and an awaitable can be something else
 
 
 async def _unwind(inner: Task[Any], loop_scheduler: LoopScheduler) -> int:
-    """Cancel the live half of a call and see it end. The loop is not at rest until then."""
+    """Cancel the live half of a call and wait for its end. Until then the loop is not quiescent.
+
+    Return the number of loop turns that this took.
+    """
     turns = 0
     inner.cancel()
     loop_scheduler.unwinding += 1
@@ -160,6 +169,14 @@ async def _unwind(inner: Task[Any], loop_scheduler: LoopScheduler) -> int:
     return turns
 
 
+def outcome_of(inner: Future[Any]) -> Outcome:
+    """Return the result of a future that is done, or its exception."""
+    try:
+        return Outcome(inner.result())
+    except BaseException as error:  # noqa: BLE001 - raised where the program waits
+        return Outcome(error=error)
+
+
 def is_cancelled(error: BaseException) -> bool:
     """Return whether the task was cancelled, rather than its awaitable raising the error."""
     task = current_task()
@@ -167,7 +184,7 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 async def take_turns(turns: int) -> None:
-    """In a replay: let as many turns of the loop pass as the live half took to unwind."""
+    """Let as many loop turns pass as the live half of a recorded call took to unwind."""
     for _ in range(min(turns, _MOST_TURNS)):
         try:
             await sleep(0)

@@ -36,6 +36,7 @@ class ExecutingSession(Protocol):
     machine: Machine
     mode: SessionMode
     recorder: Recorder
+    replays_order: bool
     reporter: DivergenceReporter
     run_seed: str
     scheduler: Scheduler

@@ -1,9 +1,7 @@
-"""Streamed responses: iterate over chunks, or fetch a response as a whole.
+"""Streamed responses: iterate over chunks, or receive a response as a whole.
 
 Each chunk is a delivery of its own; a response that the program receives at once is one delivery.
-The recording states which it was, so a program that reads in a different way is still served. The
-chunks that a consumer has received are recorded however it stops: at the end, with an error, by
-stopping early, or by dropping the iterator. If the process is killed, they are on disk as well.
+The recording states which it was, so a program that reads in a different way is still served.
 """
 
 from __future__ import annotations
@@ -20,37 +18,32 @@ from reenact.engine.codecs import (
     BufferedResponseCodec,
     StreamCodec,
 )
-from reenact.engine.execution.gateway import preset_stream, preset_stream_async
+from reenact.engine.execution.pace import RecordedPace
+from reenact.engine.execution.steps import Delay, OpenStream, Outcome, ServeNow, Steps, Stream
 from reenact.engine.execution.stream_chunks import END, LiveIterator
 from reenact.engine.execution.stream_record_replay import (
-    RecordedPace,
+    PresetStream,
     RecordedStream,
+    RecordedToolStream,
+    ReexecutedToolStream,
     ReplayedStream,
     UpdatedStream,
+    UpdatedToolStream,
 )
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
 if TYPE_CHECKING:
-    import asyncio
-
     from reenact.engine.execution import live_tasks
-    from reenact.engine.execution import tool_streams as inside
     from reenact.engine.execution.gateway import GatewaySession
-    from reenact.engine.scheduling.scheduler import Scheduler
 else:
-    asyncio, live_tasks = lazy_module("asyncio"), lazy_module("reenact.engine.execution.live_tasks")
-    inside = lazy_module("reenact.engine.execution.tool_streams")
+    live_tasks = lazy_module("reenact.engine.execution.live_tasks")
 
 __all__ = [
-    "fetch_response",
-    "fetch_response_async",
-    "follow_stream",
-    "follow_stream_async",
-    "outside_stream",
-    "outside_stream_async",
-    "recall_response",
-    "recall_response_async",
+    "PassedStream",
+    "load_response",
+    "open_stream",
+    "response_steps",
     "stream_async",
     "stream_sync",
 ]
@@ -60,215 +53,142 @@ LiveStream = Callable[[], Iterator[Any]]
 AsyncLiveStream = Callable[[], AsyncIterator[Any]]
 
 
-def stream_sync(
-    session: GatewaySession, call: Call, live: Callable[[], Iterator[Any]]
-) -> Iterator[Any]:
-    """The pieces of ``call``. The decision is made now, not when the first one is asked for."""
+def stream_sync(session: GatewaySession, call: Call, live: LiveStream) -> Iterator[Any]:
+    """Return the chunks of ``call``. The decision is made now, not at the first chunk."""
     if session.mode == "off" or session.is_late():
-        return outside_stream(live)
+        return PassedStream(session).pieces(live)
     decision, opened = session.decisions.decide(call, blocks=False)
-    return follow_stream(session, decision, opened, live, PLAIN_STREAM_CODEC)
+    return open_stream(session, decision, opened, PLAIN_STREAM_CODEC).pieces(live)
 
 
-def follow_stream(
-    session: GatewaySession,
-    decision: Decision,
-    opened: InFlightCall,
-    live: LiveStream,
-    codec: StreamCodec,
-) -> Iterator[Any]:
-    """Return the chunks of a call about which ``decision`` was made."""
-    if isinstance(decision, Pass):
-        return live() if decision.inside else outside_stream(live, session.scheduler)
-    if isinstance(decision, Refuse):
-        refused: Iterator[Any] = session.gateway.refuse(opened, decision)
-        return refused
-    follow, _ = _followers(session, decision, opened, codec)
-    return follow(live)
-
-
-def follow_stream_async(
-    session: GatewaySession,
-    decision: Decision,
-    opened: InFlightCall,
-    live: AsyncLiveStream,
-    codec: StreamCodec,
-) -> AsyncIterator[Any]:
-    """Async variant of :func:`follow_stream`."""
-    if isinstance(decision, Pass):
-        return live() if decision.inside else outside_stream_async(session, live, session.scheduler)
-    if isinstance(decision, Refuse):
-        refused: AsyncIterator[Any] = session.gateway.refuse(opened, decision)
-        return refused
-    _, follow = _followers(session, decision, opened, codec)
-    return follow(live)
-
-
-def _followers(
-    session: GatewaySession,
-    decision: Serve | GoLive | Reexecute,
-    opened: InFlightCall,
-    codec: StreamCodec,
-) -> tuple[Callable[[LiveStream], Iterator[Any]], Callable[[AsyncLiveStream], AsyncIterator[Any]]]:
-    """Begin the stream; return the functions that iterate over it, for threads and for tasks."""
-    kept = opened.entry
-    if isinstance(decision, Serve):
-        if kept is None:
-            replayed = ReplayedStream(session, opened, codec, decision.entry)
-            return lambda live: replayed.pieces(), lambda live: replayed.pieces_async()
-        updated = UpdatedStream(session, opened, codec, kept)
-        return (
-            lambda live: updated.pieces(updated.again),
-            lambda live: updated.pieces_async(updated.again_async),
-        )
-    if isinstance(decision, Reexecute):
-        if kept is None:
-            again = inside.ReexecutedToolStream(session, opened, codec, decision.entry)
-            return again.again, again.again_async
-        stream: RecordedStream = inside.UpdatedToolStream(session, opened, codec, kept)
-    elif decision.answer is not None:
-        call, data = opened.call, decision.answer
-        preset = RecordedStream(session, opened, codec)
-        return (
-            lambda live: preset.pieces(preset_stream(call, data, codec)),
-            lambda live: preset.pieces_async(preset_stream_async(call, data, codec)),
-        )
-    elif opened.inner is not None:
-        stream = inside.RecordedToolStream(session, opened, codec)
-    else:
-        stream = RecordedStream(session, opened, codec)
-    return stream.pieces, stream.pieces_async
-
-
-def stream_async(
-    session: GatewaySession, call: Call, live: Callable[[], AsyncIterator[Any]]
-) -> AsyncIterator[Any]:
+def stream_async(session: GatewaySession, call: Call, live: AsyncLiveStream) -> AsyncIterator[Any]:
     """Async variant of :func:`stream_sync`."""
     if session.mode == "off" or session.is_late():
         return live()
     decision, opened = session.decisions.decide(call, blocks=False)
-    return follow_stream_async(session, decision, opened, live, PLAIN_STREAM_CODEC)
+    return open_stream(session, decision, opened, PLAIN_STREAM_CODEC).pieces_async(live)
 
 
-def outside_stream(
-    live: Callable[[], Iterator[Any]], scheduler: Scheduler | None = None
-) -> Generator[Any, Any, Any]:
-    """Yield the chunks of ``live`` outside every session.
+def open_stream(
+    session: GatewaySession, decision: Decision, opened: InFlightCall, codec: StreamCodec
+) -> Stream:
+    """Begin the stream of a call about which ``decision`` was made. Raises a refusal."""
+    kept = opened.entry
+    if isinstance(decision, Pass):
+        return PassedStream(session, inside=decision.inside, counts=True)
+    if isinstance(decision, Refuse):
+        refused: Stream = session.gateway.refuse(opened, decision)
+        return refused
+    if isinstance(decision, Serve):
+        if kept is None:
+            return ReplayedStream(session, opened, codec, decision.entry)
+        updated = UpdatedStream(session, opened, codec, kept)
+        return PresetStream(updated, opened, codec, updated.recorded)
+    if isinstance(decision, Reexecute):
+        if kept is None:
+            return ReexecutedToolStream(session, opened, codec, decision.entry)
+        return UpdatedToolStream(session, opened, codec, kept)
+    if decision.answer is not None:
+        return PresetStream(RecordedStream(session, opened, codec), opened, codec, decision.answer)
+    if opened.inner is not None:
+        return RecordedToolStream(session, opened, codec)
+    return RecordedStream(session, opened, codec)
 
-    With ``scheduler``, a slow chunk does not count as a stall.
+
+class PassedStream:
+    """A stream that is not recorded. It runs outside every session, or ``inside`` this one.
+
+    With ``counts``, a slow chunk is activity, so that it is not a stall of the replay.
     """
-    source = LiveIterator(live)
-    try:
-        while (piece := _drawn(source, scheduler)) is not END:
-            yield piece
-    finally:
-        source.close()
-    return source.returned
+
+    def __init__(
+        self, session: GatewaySession, *, inside: bool = False, counts: bool = False
+    ) -> None:
+        self._session = session
+        self._inside = inside
+        self._counts = counts
+
+    def pieces(self, live: LiveStream) -> Iterator[Any]:
+        """Return an iterator over the chunks of ``live``."""
+        return live() if self._inside else self._outside(live)
+
+    def pieces_async(self, live: AsyncLiveStream) -> AsyncIterator[Any]:
+        """Async variant of :meth:`pieces`."""
+        return live() if self._inside else self._outside_async(live)
+
+    def _outside(self, live: LiveStream) -> Generator[Any, Any, Any]:
+        going_outside = self._session.scheduler.going_outside if self._counts else nullcontext
+        source = LiveIterator(live)
+        try:
+            while True:
+                with going_outside():
+                    outcome = source.next()
+                if outcome.error is not None:
+                    raise outcome.error
+                if outcome.value is END:
+                    return source.returned
+                yield outcome.value
+        finally:
+            source.close()
+
+    async def _outside_async(self, live: AsyncLiveStream) -> AsyncIterator[Any]:
+        going_outside = self._session.scheduler.going_outside if self._counts else nullcontext
+        loop_scheduler = self._session.running_loop_scheduler()
+        pump = live_tasks.AsyncPump(loop_scheduler, live, paced=False)
+        try:
+            while True:
+                with going_outside():
+                    outcome = await pump.next(live_tasks.outcome_of, lambda turns: None)
+                if outcome.error is not None:
+                    raise outcome.error
+                if outcome.value is END:
+                    return
+                yield outcome.value
+                if isinstance(outcome.value, BufferedResponse):
+                    return
+        finally:
+            await pump.close_async()
 
 
-def _drawn(source: LiveIterator, scheduler: Scheduler | None) -> Any:
-    with nullcontext() if scheduler is None else scheduler.going_outside():
-        return source.next()
-
-
-async def outside_stream_async(
+def response_steps(
     session: GatewaySession,
-    live: Callable[[], AsyncIterator[Any]],
-    scheduler: Scheduler | None = None,
-) -> AsyncIterator[Any]:
-    """Async variant of :func:`outside_stream`, in a task of its own."""
-    pump = live_tasks.AsyncPump(session.running_loop_scheduler(), live, paced=False)
-    try:
-        while (piece := await _pumped(pump, scheduler)) is not END:
-            yield piece
-            if isinstance(piece, BufferedResponse):
-                break
-    finally:
-        await pump.close()
+    call: Call,
+    live: Callable[[], Any],
+    codec: StreamCodec,
+    *,
+    whole: bool,
+    blocks: bool,
+) -> Steps:
+    """Steps of a response, for the shells of :class:`.Gateway`.
 
-
-async def _pumped(pump: live_tasks.AsyncPump, scheduler: Scheduler | None) -> Any:
-    with nullcontext() if scheduler is None else scheduler.going_outside():
-        return await pump.next(asyncio.Future.result, _nothing)
-
-
-def _nothing(turns: int) -> None:
-    """Ignore the number of turns."""
-
-
-def recall_response(
-    session: GatewaySession, call: Call, codec: StreamCodec
-) -> BufferedResponse | None:
-    """Return the recorded response if its turn has come, or None.
-
-    ``call`` can be a sketch. After None nothing has changed, and the complete call decides.
-    """
-    if session.settings.pace == "recorded":
-        return None
-    entry = session.decisions.serve_now(call)
-    return None if entry is None else _load(codec, call, entry)
-
-
-async def recall_response_async(
-    session: GatewaySession, call: Call, codec: StreamCodec
-) -> BufferedResponse | None:
-    """Async variant of :func:`recall_response`."""
-    if session.settings.pace == "recorded":
-        return None
-    entry = await session.running_loop_scheduler().serve_now(call)
-    return None if entry is None else _load(codec, call, entry)
-
-
-def fetch_response(
-    session: GatewaySession, call: Call, live: LiveStream, codec: StreamCodec, *, whole: bool
-) -> Iterator[Any] | BufferedResponse:
-    """Return the chunks of the response, as a :class:`BufferedResponse` if they come at once.
-
-    Raises the error of a call without a response. An error that breaks off a response is raised
-    after its last chunk. With ``whole`` the program continues only after the complete response.
+    The outcome is a :class:`BufferedResponse` if the chunks come at once, else an iterator over
+    them. The iterator of a task can also yield a single :class:`BufferedResponse`. The error of a
+    call without a response is the outcome. An error that breaks off a response is raised after its
+    last chunk. With ``whole`` the program continues only after the complete response. ``blocks``:
+    for a thread.
     """
     if session.mode == "off" or session.is_late():
-        return outside_stream(live)
-    paced = session.settings.pace == "recorded"
-    decision, opened = session.decisions.decide(call, blocks=whole, serves_now=not paced)
-    if isinstance(decision, Serve) and decision.delivered:
-        return _load(codec, call, decision.entry)
+        outcome: Outcome = yield OpenStream(PassedStream(session, inside=not blocks), live)
+        return outcome
+    entry = yield ServeNow(call)
+    if entry is not None:
+        return Outcome(load_response(codec, call, entry))
+    decision, opened = session.decisions.decide(call, blocks=blocks and whole)
     recorded = _recorded(session, decision)
     if _is_stream(decision, recorded, whole=whole):
-        return follow_stream(session, decision, opened, live, codec)
-    if recorded is not None and paced:
-        RecordedPace(session, recorded).wait()
-    collected: BufferedResponse = session.gateway.carry_out(
-        decision, opened, lambda: _collect(live), BufferedResponseCodec(codec)
-    )
-    return collected
-
-
-async def fetch_response_async(
-    session: GatewaySession, call: Call, live: AsyncLiveStream, codec: StreamCodec, *, whole: bool
-) -> AsyncIterator[Any] | BufferedResponse:
-    """Async variant of :func:`fetch_response`.
-
-    The iterator can also yield a single :class:`BufferedResponse`.
-    """
-    if session.mode == "off" or session.is_late():
-        return live()
-    answer = await recall_response_async(session, call, codec)
-    if answer is not None:
-        return answer
-    decision, opened = session.decisions.decide(call, blocks=False)
-    recorded = _recorded(session, decision)
-    if _is_stream(decision, recorded, whole=whole):
-        return follow_stream_async(session, decision, opened, live, codec)
+        outcome = yield OpenStream(open_stream(session, decision, opened, codec), live)
+        return outcome
     if recorded is not None and session.settings.pace == "recorded":
-        await RecordedPace(session, recorded).wait_async()
-    collected: BufferedResponse = await session.gateway.carry_out_async(
-        decision, opened, lambda: _collect_async(live), BufferedResponseCodec(codec)
+        yield Delay(RecordedPace(session, recorded))
+    return (
+        yield from session.gateway.steps(
+            decision, opened, live, BufferedResponseCodec(codec), collects=True
+        )
     )
-    return collected
 
 
-def _load(codec: StreamCodec, call: Call, entry: Entry) -> BufferedResponse:
+def load_response(codec: StreamCodec, call: Call, entry: Entry) -> BufferedResponse:
+    """Return the recorded response of ``entry``, which was served at once."""
     assert entry.closing is not None
     if entry.answer:
         return BufferedResponse(codec.load(entry.closing.part(entry.answer)))
@@ -292,28 +212,3 @@ def _is_stream(decision: Decision, recorded: Data | None, *, whole: bool) -> boo
     if isinstance(decision, Serve):
         return recorded is not None and "ended" in recorded
     return isinstance(decision, (GoLive, Pass)) and not whole
-
-
-def _collect(live: LiveStream) -> BufferedResponse:
-    answer = BufferedResponse()
-    try:
-        answer.pieces.extend(live())
-    except Exception as error:
-        if not answer.pieces:
-            raise
-        answer.error = error
-    return answer
-
-
-async def _collect_async(live: AsyncLiveStream) -> BufferedResponse:
-    answer = BufferedResponse()
-    try:
-        async for piece in live():
-            if isinstance(piece, BufferedResponse):
-                return piece
-            answer.pieces.append(piece)
-    except Exception as error:
-        if not answer.pieces:
-            raise
-        answer.error = error
-    return answer

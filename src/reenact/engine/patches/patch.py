@@ -155,12 +155,14 @@ class Patch:
     """Replacement of ``owner.name`` with ``wrap(original)`` while installed.
 
     Code that still holds the replacement after its removal reaches the original, because the next
-    session has a wrapper of its own and a spawn must not be counted twice.
+    session has a wrapper of its own and a spawn must not be counted twice. ``repeatable`` saves
+    that detour for a wrapper without any effect if it is called outside a session, or twice.
     """
 
-    __slots__ = ("_before", "_installed", "_name", "_on", "_owner", "_wrap")
+    __slots__ = ("_before", "_installed", "_name", "_on", "_owner", "_repeatable", "_wrap")
 
-    def __init__(self, owner: Any, name: str, wrap: Wrap) -> None:
+    def __init__(self, owner: Any, name: str, wrap: Wrap, *, repeatable: bool = False) -> None:
+        self._repeatable = repeatable
         self._owner = owner
         self._name = name
         self._wrap = wrap
@@ -189,6 +191,8 @@ class Patch:
     def _switched(self, original: Any, wrapped: Any) -> Any:
         if not callable(wrapped):
             return wrapped
+        if self._repeatable:
+            return wraps(original)(wrapped)
 
         @wraps(original)
         def patched(*args: Any, **kwargs: Any) -> Any:

@@ -219,13 +219,12 @@ class Recorder:
                 self.budget.keep()
                 return self._copy_sink.copy(seq) if pair else self._copy(opened, seq)
             self._copy_sink.leave_out(seq)
-        lane, operation = opened.lane, opened.call.operation
-        if pair:
-            data = _with_tool(opened, data)
-            return self._append(kind, data, lane.name, opened.parent, operation)
-        with self._lock:
-            data = _with_position(opened, data)
-            return self._append(kind, data, lane.name, None, operation)
+        parent = opened.parent if pair else None
+        # The caller holds the lock, so the number of events before this one is its position.
+        data = _with_tool(opened, data) if pair else _with_position(opened, data)
+        return self._sink.append(
+            self._next_event(kind, data, opened.lane.name, parent, opened.call.operation)
+        )
 
     def draws(self, lane: Lane, run: Run, *, aside: bool = False) -> None:
         """Write a run of draws, the last positions of ``lane``.
@@ -323,12 +322,16 @@ class Recorder:
         noted: bool = False,
     ) -> int:
         """Append an event. ``noted``: the event alone does not change an updated recording."""
-        self.tell_run()
-        draft = self._draft(kind, data, lane, parent, op)
-        self.budget.took(data)
+        draft = self._next_event(kind, data, lane, parent, op)
         if self._copy_sink is not None and (noted or op is SCHEDULE):
             return self._copy_sink.note(draft)
         return self._sink.append(draft)
+
+    def _next_event(self, kind: str, data: Data, lane: str, parent: int | None, op: str) -> Draft:
+        """Return an event to append, after everything that was handed over before it."""
+        self.tell_run()
+        self.budget.took(data)
+        return self._draft(kind, data, lane, parent, op)
 
     def _draft(
         self, kind: str, data: Data, lane: str, parent: int | None = None, op: str = ""

@@ -599,18 +599,24 @@ class Scheduler:
 
     # While recording
 
-    def hand_over(self, runner: Runner, act: Callable[[], Any]) -> Any:
-        """Perform ``act``, which writes an event, in the turn of ``runner``, while recording.
+    def take_turn(self, runner: Runner) -> None:
+        """Wait until something may be handed over to ``runner``, while recording.
 
-        In a forked run, the recorded part of the order comes first.
+        In a forked run, the recorded part of the order comes first. Locked, once: the lock is
+        released while this waits. Before the caller releases it, it writes the event and calls
+        :meth:`given`.
         """
+        if self.order is not None:
+            self.arrive(runner)
+        while self.order is not None:
+            self._wait_until_live()
+        while not self.holds_for(runner):
+            self.quiescence.sleep()
+
+    def hand_over(self, runner: Runner, act: Callable[[], Any]) -> Any:
+        """Perform ``act``, which writes an event, in the turn of ``runner``, while recording."""
         with self.lock:
-            if self.order is not None:
-                self.arrive(runner)
-            while self.order is not None:
-                self._wait_until_live()
-            while not self.holds_for(runner):
-                self.quiescence.sleep()
+            self.take_turn(runner)
             result = act()
             self.given(runner)
             return result

@@ -2,17 +2,18 @@
 
 ::
 
-    call ─> recorded and its turn now? ──yes──────────────────────────────> Serve (delivered)
+    call ─> serve_now: recorded, and its turn now? ──yes──────────────────> recorded result
               │ no
               v
-            machine ─> merger (update) ─> fork ─> budget ─> position ─> Serve | GoLive | …
+            decide: machine ─> merger (update) ─> fork ─> budget ─> position ─> Serve | GoLive | …
 
-The first step is the fast case of a replay. It serves a call only if the next recorded call of
-the lane is the same byte for byte, was answered with a plain value, and is the next delivery.
-Every other call takes the complete path, which comes to the same result, only slower.
+``serve_now`` is the fast case of a replay. It serves a call only if the next recorded call of the
+lane is the same byte for byte, was answered with a plain value, and is the next delivery. Every
+other call is decided in detail, with the same result.
 
-Invariant: the session's lock is held from the first step to the last, so positions of a lane are
-numbered in the order of its calls.
+Invariants: the session's lock is held during each of the two steps, so positions of a lane are
+numbered in the order of its calls. ``serve_now`` changes nothing if it returns None. Between the
+two steps only this thread or task makes calls in its lane.
 """
 
 from __future__ import annotations
@@ -71,24 +72,15 @@ class CallDecisions:
     def __init__(self, session: DecidingSession) -> None:
         self._session = session
 
-    def decide(
-        self, call: Call, *, blocks: bool, serves_now: bool = False
-    ) -> tuple[Decision, InFlightCall]:
+    def decide(self, call: Call, *, blocks: bool) -> tuple[Decision, InFlightCall]:
         """Decide what happens to ``call``, and give it its lane and its position.
 
-        ``blocks``: this thread waits for the result. ``serves_now`` allows the fast case; a task
-        checks first whether its loop is quiescent, see :mod:`.loop_scheduler`.
+        ``blocks``: this thread waits for the result.
         """
         session = self._session
         session.check_open()
         lane = self._lane()
         with session.lock:
-            if serves_now:
-                entry = self._serve_now(call, lane)
-                if entry is not None:
-                    position = lane.calls - 1
-                    opened = InFlightCall(call, entry.key, lane, position)
-                    return Serve(entry, delivered=True), opened
             if session.in_flight.deferred:
                 session.in_flight.flush()
             if session.fork is not None:
@@ -122,29 +114,28 @@ class CallDecisions:
         has to be called with the complete call.
         """
         session = self._session
-        if not session.replays_order:
+        if not session.replays_order or session.settings.pace == "recorded":
             return None
         lane = self._lane()
         with session.lock:
-            return self._serve_now(call, lane)
-
-    def _serve_now(self, call: Call, lane: Lane) -> Entry | None:
-        session = self._session
-        if not session.replays_order or session.failed_with is not None or session.full is not None:
-            return None
-        if session.in_flight.deferred:
-            return None
-        entry = session.machine.find_exact(call, lane.name)
-        if entry is None:
-            return None
-        assert entry.closing is not None
-        if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
-            return None
-        if not session.scheduler.try_now(session.runner(), entry.closing.seq):
-            return None
-        session.machine.take(entry, call)
-        lane.calls += 1
-        return entry
+            # A fork can have turned live since the check without the lock.
+            if not session.replays_order:
+                return None
+            if session.in_flight.deferred:
+                return None
+            if session.failed_with is not None or session.full is not None:
+                return None
+            entry = session.machine.find_exact(call, lane.name)
+            if entry is None:
+                return None
+            assert entry.closing is not None
+            if not entry.answer and not _SPECIAL.isdisjoint(entry.closing.data):
+                return None
+            if not session.scheduler.try_now(session.runner(), entry.closing.seq):
+                return None
+            session.machine.take(entry, call)
+            lane.calls += 1
+            return entry
 
     def _lane(self) -> Lane:
         """Return the current lane, after its open run of draws has ended."""

@@ -14,13 +14,12 @@ Invariants: the session's lock covers the table of calls. A call is written at m
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from reenact.engine.call import Entry
 from reenact.engine.decision.machine import Machine
-from reenact.engine.lanes import Lane, Lanes
 from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.engine.scheduling.scheduler import Scheduler
@@ -36,7 +35,6 @@ __all__ = ["InFlightCalls"]
 class InFlightSession(Protocol):
     """Parts of a session that calls in flight use."""
 
-    lanes: Lanes
     last_clock: float | None
     machine: Machine
     merger: RecordingMerger | None
@@ -146,15 +144,27 @@ class InFlightCalls:
         """Return whether ``opened`` has begun and is not completed."""
         return id(opened) in self._calls
 
+    def end(self, opened: InFlightCall) -> bool:
+        """Remove ``opened``; return whether its completing event is to be written.
+
+        The caller holds the lock until it has written the event.
+        """
+        session = self._session
+        if self._calls.pop(id(opened), None) is None or not self._is_written(opened):
+            return False
+        if session.merger is not None and opened.entry is not None:
+            session.merger.keep_inside(opened.entry)
+        return True
+
     def complete(self, opened: InFlightCall, data: Data) -> None:
         """Write the completing event of ``opened``, once."""
-        session = self._session
-        with session.lock:
-            found = self._calls.pop(id(opened), None)
-            if found is not None and self._is_written(opened):
-                if session.merger is not None and opened.entry is not None:
-                    session.merger.keep_inside(opened.entry)
-                session.recorder.complete(opened, data)
+        with self._session.lock:
+            if self.end(opened):
+                self._session.recorder.complete(opened, data)
+
+    def cancel(self, opened: InFlightCall, *, turns: int = 0) -> None:
+        """Complete ``opened``, which was cancelled. See :meth:`unanswered` for ``turns``."""
+        self.complete(opened, self.unanswered(opened, "cancelled", turns=turns))
 
     def unanswered(self, opened: InFlightCall, why: str, *, turns: int = 0) -> Data:
         """Return the completing event of a call that never received a result.
@@ -200,10 +210,3 @@ class InFlightCalls:
         with self._session.lock:
             if self._session.is_active:
                 self._session.recorder.delivery(lane, name)
-
-    @contextmanager
-    def in_lane(self, opened: InFlightCall) -> Iterator[None]:
-        """Run the block in the inner lane of the tool call ``opened``."""
-        assert opened.inner is not None
-        with self._session.lanes.inside(Lane(opened.inner)):
-            yield

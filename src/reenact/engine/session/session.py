@@ -105,17 +105,17 @@ class Session:
     machine: Machine
     recorder: Recorder
     reporter: DivergenceReporter
-    replays_order: bool
-    """A recorded order of deliveries is replayed."""
     run_seed: str
     scheduler: Scheduler
-    tracks_order: bool
-    """The order of deliveries is recorded or replayed."""
     writes: bool
 
     def __init__(self, settings: Settings, resources: SessionResources | None = None) -> None:
         self.settings = settings
         self.mode = settings.mode
+        self.tracks_order = False
+        """The order of deliveries is recorded or replayed."""
+        self.replays_order = False
+        """A recorded order of deliveries is replayed."""
         self.lanes = Lanes()
         self.lock = threading.RLock()
         self.approximate = ""
