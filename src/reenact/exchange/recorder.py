@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact._system import Now
-from reenact.engine.divergence.model import Remedies
+from reenact.engine.divergence.model import OPERATOR_REMEDIES
 from reenact.engine.recording.sinks import BufferedRecordings
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings
@@ -252,7 +252,9 @@ class ExchangeRecorder:
                 "scratch": declared.scratch if declared.files == "refuse" else None,
                 "current_environment": job.command.environment_variables == "current",
             }
-        return self._entered(Session(msgspec.structs.replace(usual, ways=_WAYS, **held)))
+        return self._entered(
+            Session(msgspec.structs.replace(usual, ways=OPERATOR_REMEDIES, **held))
+        )
 
     def _made(self, notes: SessionWarnings, redactor: ExchangeRedactor, **how: Any) -> Session:
         return session(
@@ -348,17 +350,6 @@ class ExchangeRecorder:
         return self._session(
             job, notes, redactor, capture=into, mode="record_missing", strict=command.strict
         )
-
-
-_LIVE = (
-    "replay with the boundaries recorded_then_live: it goes out, the rest is answered as recorded."
-)
-_WAYS: Final = Remedies(
-    again=f"If the call may be made for real as it is now, {_LIVE}",
-    more=f"If the new call may be made for real, {_LIVE}",
-    fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",
-)
-"""Remedies for operators, who cannot choose a mode."""
 
 
 def _undurable(settings: Settings) -> Settings:

@@ -26,7 +26,7 @@ import pytest
 from reenact._system import start_clock
 from reenact.boundaries.registry import PATCHES
 from reenact.engine.call import CAPABILITIES
-from reenact.engine.divergence.model import Remedies
+from reenact.engine.divergence.model import TEST_REMEDIES
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.errors import PathRefused, RecordingExists, RecordingMissing, UsageError, did_you_mean
@@ -191,13 +191,6 @@ def open_session(
     return session
 
 
-_REMEDIES = Remedies(
-    again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
-    more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
-    fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
-)
-
-
 def _settings(item: pytest.Item, choice: Choice, tape: Path, item_session: ItemSession) -> Settings:
     config, requested, part = item.config, request_of(item), choice.part
     strict = strict_option(config, requested.strict)
@@ -214,7 +207,7 @@ def _settings(item: pytest.Item, choice: Choice, tape: Path, item_session: ItemS
         root=project_root(config),
         warn=item_session.notes.append,
         tell=item_session.heard,
-        ways=_REMEDIES,
+        ways=TEST_REMEDIES,
         only=_only(only_option(config, requested.only)),
         own_servers=setting(config, "reenact_own_servers") != "record",
         keeps_failed=False,

@@ -172,10 +172,10 @@ def test_a_member_called_url_may_be_anything(now: Any) -> None:
 @pytest.mark.parametrize(
     "seq, lane, used, hint",
     [
-        (9, "0.2", False, "The same call is recorded in lane 0.2 (event 9): the program makes it from another task, thread or tool than it did."),
-        (9, "0", False, "The same call is recorded later in this lane (event 9): the program leaves out what stands between, from event 7 on."),
-        (5, "0", False, "The same call is event 5 of this lane, and was passed over before."),
-        (5, "0", True, "The same call is event 5 of lane 0, which has been used: the program makes it more often than it did."),
+        (9, "0.2", False, "The same call is event 9 of lane 0.2, which has not been used. The program makes this call from a different task, thread or tool: lane 0."),
+        (9, "0", False, "The same call is event 9 of lane 0, which comes later. The program leaves out what was recorded before it, from event 7 on, or makes the calls in a different order."),
+        (5, "0", False, "The same call is event 5 of lane 0, which has not been used. The calls come in a different order, or the program left this one out before."),
+        (5, "0", True, "The same call is event 5 of lane 0, which has been used. The program makes this call more often than in the recording: a loop, a retry, or a missing cache."),
     ],
 )  # fmt: skip
 def test_where_the_same_call_is(seq: int, lane: str, used: bool, hint: str) -> None:

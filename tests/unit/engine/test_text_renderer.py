@@ -120,8 +120,8 @@ nearest
   event 8: search, lane 0, the same, not used yet
 
 what to do
-  - The same call is recorded later in this lane (event 8): the program leaves out what stands
-    between, from event 7 on.
+  - The same call is event 8 of lane 0, which comes later. The program leaves out what was recorded
+    before it, from event 7 on, or makes the calls in a different order.
   - If the change is intended, mode='update' makes again what differs, and nothing else.""",
     missing: """\
 divergence: event_missing, lane 0.1, event 7
@@ -133,7 +133,7 @@ recorded
 
 what to do
   - If the program is right, mode='update' drops what it does not ask for, and keeps the rest.
-  - If it may stay unused, let the policy say "unused": "warn" or "allow".""",
+  - If it may stay unused, let the policy say "unused": "allow".""",
     unexpected: """\
 divergence: event_unexpected, lane 0.3
 The recording has nothing left for the call network GET.
@@ -147,8 +147,8 @@ nearest
   event 4: network GET, lane 0, the same, used
 
 what to do
-  - The same call is event 4 of lane 0, which has been used: the program makes it more often than it
-    did.
+  - The same call is event 4 of lane 0, which has been used. The program makes this call more often
+    than in the recording: a loop, a retry, or a missing cache.
   - If the new call is intended, add it with mode='record_missing', or let mode='update' make again
     whatever differs.""",
     underflow: """\
@@ -182,7 +182,8 @@ stack
     item = queue.get()
 
 what to do
-  - The stack is where the program stands instead.
+  - The stack is where the program stands instead. It waits for something that does not come: the
+    recorded order of events differs, or something else had to happen first.
   - If the program is right, mode='update' drops what it does not ask for, and keeps the rest.""",
 }
 

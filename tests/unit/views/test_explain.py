@@ -11,9 +11,9 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Policy
+from reenact.engine.divergence.causes import SURE
 from reenact.engine.divergence.model import Divergence
 from reenact.store.reader import open_recording
-from reenact.views.explain.case import SURE
 from reenact.views.explain.explanation import Explanation, causes_of, explain, read_divergences
 from tests.unit.views.programs_changed import CASES, Changed, Program, World
 

@@ -18,13 +18,14 @@ from reenact.cli._output import clip, count, escape_controls, json_line, value_l
 from reenact.cli._parser import Command, Parser, columns, json_flag, positive, width_flag, wrap
 from reenact.cli._recordings import recording_at
 from reenact.diff.terminal_text import cell_width
+from reenact.engine.divergence.causes import Cause, Remedy, in_policy
 from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.errors import RecordingError, UsageError
 from reenact.policy.paths import find_root
 from reenact.runs.options import LAST
 from reenact.runs.reports import load_last_report, load_newest_report
 from reenact.store.reader import open_recording
-from reenact.views.explain.case import Case, Cause, NearbyCall, Remedy
+from reenact.views.explain.case import Case, NearbyCall
 from reenact.views.explain.explanation import (
     VERSION,
     Explanation,
@@ -314,8 +315,7 @@ class Printer:
         text = f"{escape_controls(way.text)} (As above.)" if again else escape_controls(way.text)
         yield from self._wrapped(text, f"{indent}> ", f"{indent}  ")
         if way.policy is not None:
-            said = json.dumps(way.policy, ensure_ascii=False)[1:-1]
-            yield f"{indent}    in the policy: {escape_controls(said)}"
+            yield f"{indent}    in the policy: {escape_controls(in_policy(way.policy))}"
         if way.command and not again:
             self._said.add(way.command)
             yield f"{indent}    {escape_controls(way.command)}"

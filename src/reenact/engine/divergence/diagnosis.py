@@ -7,84 +7,46 @@ the first divergence of a process.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
-
-import msgspec
 
 from reenact.diff.values import Difference, differences
 from reenact.engine.call import DRAWS
+from reenact.engine.divergence.causes import (
+    IgnoreRule,
+    changed_file,
+    hints_of,
+    ignore_policy,
+    ignore_rule_for,
+    in_policy,
+    left_out_call,
+    recorded_elsewhere,
+)
 from reenact.engine.divergence.excerpts import ExcerptBuilder, Truncator, is_withheld
 from reenact.engine.divergence.model import SESSION_REMEDIES, Code, Divergence, Remedies
 from reenact.engine.divergence.nearest_calls import SimilarCall, find_nearest_calls
 from reenact.engine.request import ObservedRequest, kind_of, operation_of, request_of
 from reenact.format.event import Data, Event
-from reenact.format.json_path import Path, lookup
 from reenact.policy.matching import Comparer
 from reenact.policy.redaction.redactor import Redactor
-from reenact.policy.redaction.structure import is_pair, pair_name
 from reenact.policy.volatile import KINDS, settles
 
-__all__ = [
-    "Diagnosis",
-    "IgnoreRule",
-    "ObservedRequest",
-    "difference_hints",
-    "file_hints",
-    "ignore_rule_for",
-    "nearest_call_hints",
-]
+__all__ = ["Diagnosis", "ObservedRequest"]
 
 _FEW = 3
-_ESSENCE = frozenset("args key model name op provider request source type".split())
-"""Fields of a request without which it would be any call at all."""
 _PATH_ROOM = 200
 
 
-def nearest_call_hints(found: Iterable[SimilarCall], lane: str, seq: int | None) -> Iterator[str]:
-    """Yield hints about recorded calls that equal the observed one."""
+def _elsewhere(found: Iterable[SimilarCall], lane: str, seq: int | None) -> Iterator[str]:
+    """Yield hints about a recorded call that equals the observed one."""
     same = next((one for one in found if one.score == 1), None)
-    if same is None:
-        return
-    event = same.event
-    if same.used:
-        yield (
-            f"The same call is event {event.seq} of lane {event.lane}, which has been used: "
-            "the program makes it more often than it did."
-        )
-    elif event.lane != lane:
-        yield (
-            f"The same call is recorded in lane {event.lane} (event {event.seq}): "
-            "the program makes it from another task, thread or tool than it did."
-        )
-    elif seq is not None and event.seq > seq:
-        yield (
-            f"The same call is recorded later in this lane (event {event.seq}): "
-            f"the program leaves out what stands between, from event {seq} on."
-        )
-    else:
-        yield f"The same call is event {event.seq} of this lane, and was passed over before."
+    if same is not None:
+        event = same.event
+        cause = recorded_elsewhere(event.seq, event.lane, same.used, here=lane, expected=seq)
+        yield from hints_of(cause)
 
 
-def file_hints(kept: bool) -> Iterator[str]:
-    """Yield hints for a file that is read instead of a different one.
-
-    ``kept``: the recording has the content of the file.
-    """
-    yield (
-        "Put it back as the program found it when it was recorded, or record again if the change "
-        "is intended."
-    )
-    if not kept:
-        yield (
-            "If the recorded run has changed it itself, let the policy keep what is read, and "
-            'record again: "files": {"content": true}.'
-        )
-
-
-def difference_hints(
+def _difference_hints(
     differing: list[Difference], expected: Any, volatile: Iterable[str], bounds: Truncator
 ) -> Iterator[str]:
     """The rules that would settle the differences, in the words of a policy file.
@@ -104,7 +66,7 @@ def difference_hints(
             )
     rules = [ignore_rule_for(one, expected) for one in left[: _FEW + 1]]
     if rules and len(rules) <= _FEW and None not in rules:
-        yield from _ignoring([rule for rule in rules if rule is not None], bounds)
+        yield _ignoring([rule for rule in rules if rule is not None], bounds)
 
 
 def _is_settled(kind: str, one: Difference) -> bool:
@@ -117,70 +79,15 @@ def _listed(names: list[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-class IgnoreRule(msgspec.Struct, frozen=True):
-    """One entry of ``ignore`` in a policy: a path, or the name of a header or parameter."""
-
-    member: str
-    path: Path = ()
-    name: str = ""
-
-
-def ignore_rule_for(one: Difference, expected: Any) -> IgnoreRule | None:
-    """Return the rule that would ignore a difference, or None if no rule can."""
-    header = _header(one, expected)
-    if header is not None:
-        return IgnoreRule("headers", name=header)
-    parameter = _parameter(one)
-    if parameter is not None:
-        return IgnoreRule("query", name=parameter)
-    if one.kind != "changed" and not isinstance(one.path[-1], str):
-        return None  # an item more or less in a list
-    if not one.path or (len(one.path) == 1 and one.path[0] in _ESSENCE):
-        return None
-    return IgnoreRule("paths", path=one.path)
-
-
-def _header(one: Difference, expected: Any) -> str | None:
-    if "headers" not in one.path[:-1]:
-        return None
-    place = one.path.index("headers") + 1
-    step = one.path[place]
-    if isinstance(step, str):
-        return step
-    if len(one.path) == place + 1:
-        pair = one.observed if one.kind == "added" else one.expected
-    else:
-        pair = lookup(expected, one.path[: place + 1])
-    return pair_name(pair[0]) if is_pair(pair) else None
-
-
-def _parameter(one: Difference) -> str | None:
-    """The one parameter in which two URLs differ."""
-    if one.kind != "changed" or one.path[-1:] != ("url",):
-        return None
-    if not (isinstance(one.expected, str) and isinstance(one.observed, str)):
-        return None  # a member of a body may be called so, too
-    try:
-        mine, theirs = urlsplit(one.expected), urlsplit(one.observed)
-    except ValueError:
-        return None
-    if mine._replace(query="") != theirs._replace(query=""):
-        return None
-    unlike = {name for name, _ in {*parse_qsl(mine.query)} ^ {*parse_qsl(theirs.query)}}
-    return unlike.pop() if len(unlike) == 1 else None
-
-
-def _ignoring(rules: list[IgnoreRule], bounds: Truncator) -> Iterator[str]:
-    members: dict[str, list[str]] = {}
-    for rule in rules:
-        text = bounds.path(rule.path, _PATH_ROOM)[0] if rule.path else bounds.name(rule.name)
-        names = members.setdefault(rule.member, [])
-        if text not in names:
-            names.append(text)
-    one = sum(map(len, members.values())) == 1
-    yield (
-        f"If {'it does' if one else 'these do'} not matter, let the policy say "
-        f'"ignore": {json.dumps(members, ensure_ascii=False)}.'
+def _ignoring(rules: list[IgnoreRule], bounds: Truncator) -> str:
+    entries = [
+        (rule, bounds.path(rule.path, _PATH_ROOM)[0] if rule.path else bounds.name(rule.name))
+        for rule in rules
+    ]
+    policy = ignore_policy(entries)
+    one = sum(map(len, policy["ignore"].values())) == 1
+    return (
+        f"If {'it does' if one else 'these do'} not matter, let the policy say {in_policy(policy)}."
     )
 
 
@@ -219,7 +126,7 @@ class Diagnosis:
         return self._showing.divergence(
             "event_type_mismatch",
             f"The program asks for {_asked(ask)} where the recording has {_recorded(event)}.",
-            [*nearest_call_hints(found, ask.lane, event.seq), self._ways.again],
+            [*_elsewhere(found, ask.lane, event.seq), self._ways.again],
             event=event,
             ask=ask,
             found=found,
@@ -256,11 +163,11 @@ class Diagnosis:
         differing: list[Difference],
         expected: Any,
     ) -> list[str]:
-        hints = [*nearest_call_hints(found, ask.lane, event.seq)]
+        hints = [*_elsewhere(found, ask.lane, event.seq)]
         if _is_same_file(event, ask):
-            return [*hints, *file_hints("response" in event.data)]
+            return [*hints, *hints_of(changed_file(ask.operation, kept="response" in event.data))]
         volatile = self._comparer.rules.volatile
-        hints += difference_hints(differing, expected, volatile, self._bounds)
+        hints += _difference_hints(differing, expected, volatile, self._bounds)
         return [*hints, self._ways.again]
 
     def unexpected(
@@ -268,7 +175,7 @@ class Diagnosis:
     ) -> Divergence:
         """Nothing is recorded for this call; ``draws``: for this draw of the clock, chance …"""
         found = find_nearest_calls(ask, self._comparer, candidates)
-        hints = [*nearest_call_hints(found, ask.lane, None)]
+        hints = [*_elsewhere(found, ask.lane, None)]
         if draws:
             code: Code = "nondeterministic_underflow"
             detail = f"The program makes {_asked(ask)} more often than it did in the recording."
@@ -284,10 +191,7 @@ class Diagnosis:
         return self._showing.divergence(
             "event_missing",
             f"Nothing asked for {_recorded(event)}: {why}.",
-            [
-                self._ways.fewer,
-                'If it may stay unused, let the policy say "unused": "warn" or "allow".',
-            ],
+            [self._ways.fewer, *hints_of(left_out_call((), stack=False))],
             event=event,
         )
 
@@ -297,7 +201,7 @@ class Diagnosis:
         """Return the divergence of a run that waits for an event that does not happen."""
         head = f"{_recorded(event)} comes next" if event else "the recording is at its end"
         waits = f" and {_asked(waiting)} waits" if waiting else ""
-        hints = ["The stack is where the program stands instead."] if stack else []
+        hints = hints_of(left_out_call(["stalled"], stack=bool(stack)))
         return self._showing.divergence(
             "event_missing",
             f"The replay stands still: {head}{waits}; {why}.",
@@ -313,10 +217,7 @@ class Diagnosis:
         return self._showing.divergence(
             "event_missing",
             f"The recording has an answer for {_recorded(event)}, and the program cancelled it.",
-            [
-                "Look for a time-out or a cancel() that comes earlier than it did.",
-                self._ways.again,
-            ],
+            [*hints_of(left_out_call(["cancelled"], stack=False)), self._ways.again],
             event=event,
             ask=ask,
             flags=["cancelled"],

@@ -29,7 +29,9 @@ __all__ = [
     "MAX_BYTES",
     "MAX_NEAREST",
     "MAX_PATHS",
+    "OPERATOR_REMEDIES",
     "SESSION_REMEDIES",
+    "TEST_REMEDIES",
     "VERSION",
     "Code",
     "Divergence",
@@ -51,12 +53,26 @@ class Remedies(msgspec.Struct, frozen=True, kw_only=True):
     fewer: str
 
 
-SESSION_REMEDIES = Remedies(
+SESSION_REMEDIES: Final = Remedies(
     again="If the change is intended, mode='update' makes again what differs, and nothing else.",
     more="If the new call is intended, add it with mode='record_missing', "
     "or let mode='update' make again whatever differs.",
     fewer="If the program is right, mode='update' drops what it does not ask for, and keeps the rest.",
 )
+TEST_REMEDIES: Final = Remedies(
+    again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
+    more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
+    fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
+)
+_LIVE = (
+    "replay with the boundaries recorded_then_live: it goes out, the rest is answered as recorded."
+)
+OPERATOR_REMEDIES: Final = Remedies(
+    again=f"If the call may be made for real as it is now, {_LIVE}",
+    more=f"If the new call may be made for real, {_LIVE}",
+    fewer="If the edit or the code is why, nothing is to be done: the original needed this call.",
+)
+"""Operators replay exchanges, and cannot choose a mode."""
 
 
 VERSION: Final = 1

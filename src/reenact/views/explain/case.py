@@ -1,44 +1,45 @@
-"""Facts about one divergence, its causes and the remedies for them."""
+"""Facts about one divergence, the remedies for it, and the locations of its differences in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
 from reenact.diff.values import Difference
-from reenact.engine.divergence.diagnosis import IgnoreRule, ignore_rule_for
+from reenact.engine.divergence.causes import (
+    IgnoreRule,
+    Remedy,
+    differing_parameters,
+    ignore_policy,
+    ignore_rule_for,
+)
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import canonical
 from reenact.format.event import Data
-from reenact.format.json_path import Path, join, parse
+from reenact.format.json_path import Path, lookup, parse
 from reenact.lenses.endpoints import may_ask
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
+from reenact.policy.redaction.structure import is_pair, pair_name
 
 __all__ = [
-    "SURE",
     "Case",
-    "Cause",
     "DifferingPlace",
     "NearbyCall",
-    "Remedy",
     "ReplayCommands",
-    "Sure",
+    "RequestLocation",
     "ignore_remedy",
     "letting_differ",
+    "locate",
     "merged",
-    "rule_of",
     "settles_all",
     "update_remedy",
 ]
-
-Sure = Literal["certain", "likely", "possible"]
-SURE: tuple[Sure, ...] = ("certain", "likely", "possible")
-"""The most certain first."""
 
 
 class NearbyCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,29 +71,6 @@ class ReplayCommands(msgspec.Struct, frozen=True, kw_only=True):
     """The replay with the arguments of the recording, where those are others."""
     fork: tuple[str, str] | None = None
     """To fork the run: what stands before the options, and after them."""
-
-
-class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Remedy: a rule for the ``policy``, a ``command``, or a change of the program.
-
-    ``text`` describes when to use it.
-    """
-
-    text: str
-    policy: dict[str, Any] | None = None
-    command: str = ""
-
-
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """``name`` is stable, for programs; ``evidence`` are the facts that speak for it."""
-
-    name: str
-    sure: Sure
-    text: str
-    evidence: list[str] = []
-    ways: list[Remedy] = []
-    explains: list[str] = []
-    """The differing paths that it accounts for."""
 
 
 class DifferingPlace(msgspec.Struct, frozen=True):
@@ -172,9 +150,6 @@ def _steps(path: str) -> Path:
         return ()
 
 
-Policy = dict[str, Any]
-
-
 def update_remedy(
     case: Case, text: str = "If the change is intended, make again what differs."
 ) -> Remedy:
@@ -189,16 +164,11 @@ def letting_differ(kinds: Iterable[str], text: str) -> Remedy:
 
 def ignore_remedy(case: Case, places: Iterable[DifferingPlace], text: str) -> Remedy | None:
     """Return the remedy that ignores these places, or None if rules cannot express it."""
-    members: dict[str, list[str]] = {}
-    for place in places:
-        rule = rule_of(case, place)
-        if rule is None:
-            return None
-        names = members.setdefault(rule.member, [])
-        said = join(rule.path) if rule.path else rule.name
-        if said not in names:
-            names.append(said)
-    return Remedy(text=text, policy={"ignore": members}) if members else None
+    rules = [rule_of(case, place) for place in places]
+    known = [rule for rule in rules if rule is not None]
+    if not known or len(known) < len(rules):
+        return None
+    return Remedy(text=text, policy=ignore_policy((rule, rule.text) for rule in known))
 
 
 def rule_of(case: Case, place: DifferingPlace) -> IgnoreRule | None:
@@ -211,9 +181,9 @@ def rule_of(case: Case, place: DifferingPlace) -> IgnoreRule | None:
         return None
 
 
-def merged(policies: Iterable[Policy]) -> Policy:
+def merged(policies: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Merge policies into one."""
-    whole: Policy = {}
+    whole: dict[str, Any] = {}
     for policy in policies:
         for name, said in policy.items():
             if isinstance(said, dict):
@@ -227,7 +197,7 @@ def merged(policies: Iterable[Policy]) -> Policy:
     return whole
 
 
-def settles_all(case: Case, policy: Policy) -> bool:
+def settles_all(case: Case, policy: dict[str, Any]) -> bool:
     """Return whether the call would match under ``policy``.
 
     Both sides are compared if they are complete, otherwise each differing place.
@@ -244,7 +214,7 @@ def settles_all(case: Case, policy: Policy) -> bool:
     )
 
 
-def _rules(policy: Policy) -> Rules:
+def _rules(policy: dict[str, Any]) -> Rules:
     ignore = policy.get("ignore", {})
     return Rules(
         ignore_paths=tuple(ignore.get("paths", ())),
@@ -254,12 +224,11 @@ def _rules(policy: Policy) -> Rules:
     )
 
 
-def _settles(case: Case, place: DifferingPlace, policy: Policy, comparer: Comparer) -> bool:
+def _settles(case: Case, place: DifferingPlace, policy: dict[str, Any], comparer: Comparer) -> bool:
     rule = rule_of(case, place)
     if rule is None:
         return False
-    said = join(rule.path) if rule.path else rule.name
-    if said in policy.get("ignore", {}).get(rule.member, ()):
+    if rule.text in policy.get("ignore", {}).get(rule.member, ()):
         return True
     # Under its own name, because the name can indicate its meaning.
     name = next((step for step in reversed(place.path) if isinstance(step, str)), "")
@@ -268,3 +237,137 @@ def _settles(case: Case, place: DifferingPlace, policy: Policy, comparer: Compar
         return place.gap.kind == "changed" and len({*map(comparer.key, sides)}) == 1
     except ReenactError:
         return False
+
+
+Kind = Literal[
+    "message", "system", "tool", "model", "setting", "header", "query", "url", "argument", "other"
+]
+_MESSAGES = frozenset({"messages", "input", "contents"})
+_SYSTEM = frozenset({"system", "instructions", "systemInstruction", "system_instruction"})
+_TOOLS = frozenset({"tools", "functions", "toolConfig", "tool_config"})
+
+
+class RequestLocation(msgspec.Struct, frozen=True):
+    """Location in a request. ``name`` is the role, tool, header, parameter or argument."""
+
+    kind: Kind
+    words: str
+    name: str = ""
+
+
+def locate(case: Case, place: DifferingPlace) -> RequestLocation:
+    """Return the location of ``place`` in the request."""
+    path = place.path
+    if not path:
+        return RequestLocation("other", place.gap.path)
+    inside = path[1:] if path[0] == "request" else path
+    if case.is_model_call:
+        body = inside[1:] if inside[:1] == ("body",) else inside
+        found = _of_model(case, path, body)
+        if found is not None:
+            return found
+    if path[0] == "args" or _is_function(case, path):
+        return _argument(case, path)
+    if inside[:1] == ("headers",):
+        return _header(case, place, path)
+    if inside == ("url",):
+        return _of_url(place)
+    return RequestLocation("other", place.gap.path, _name(path))
+
+
+def _name(path: Path) -> str:
+    return next((step for step in reversed(path) if isinstance(step, str)), "")
+
+
+def _of_model(case: Case, path: Path, body: Path) -> RequestLocation | None:
+    first = body[0] if body else ""
+    if first in _MESSAGES and len(body) > 1 and isinstance(body[1], int):
+        whole = _at(case, path[: len(path) - len(body) + 2])
+        role = whole.get("role") if isinstance(whole, dict) else None
+        kind = whole.get("type") if isinstance(whole, dict) and role is None else None
+        who = role or ("tool" if kind == "function_call_output" else kind)
+        who = who if isinstance(who, str) else ""
+        told = f" ({who})" if who else ""
+        return RequestLocation("message", f"message {body[1] + 1}{told}", who)
+    if first in _SYSTEM or body == ("input",):
+        return RequestLocation(
+            "system", "the system prompt" if first in _SYSTEM else "the input", str(first)
+        )
+    if first in _TOOLS:
+        return _of_tool(case, path, body)
+    if body in (("model",), ("modelId",)):
+        return RequestLocation("model", "the model", "model")
+    if first in ("headers", "url", "method", ""):
+        return None
+    return RequestLocation("setting", f"the setting {_name(path)}", _name(path))
+
+
+def _of_tool(case: Case, path: Path, body: Path) -> RequestLocation:
+    number = next((at for at, step in enumerate(body) if isinstance(step, int)), None)
+    if number is None:
+        return RequestLocation("tool", "the tool definitions")
+    whole = _at(case, path[: len(path) - len(body) + number + 1])
+    name = _tool_name(whole)
+    return RequestLocation(
+        "tool", f"the definition of the tool {name}" if name else "a tool definition", name
+    )
+
+
+def _tool_name(whole: Any) -> str:
+    for one in (whole, *(whole.values() if isinstance(whole, dict) else ())):
+        name = one.get("name") if isinstance(one, dict) else None
+        if isinstance(name, str):
+            return name
+    return ""
+
+
+def _is_function(case: Case, path: Path) -> bool:
+    """Return whether the call is a function call of a boundary, and not HTTP."""
+    data = case.asked if isinstance(case.asked, dict) else case.recorded
+    request = data.get("request") if isinstance(data, dict) else None
+    return path[0] == "request" and isinstance(request, dict) and "url" not in request
+
+
+def _argument(case: Case, path: Path) -> RequestLocation:
+    seen = case.divergence.observed or case.divergence.expected
+    what = "" if seen is None else seen.operation.rpartition(" ")[2]
+    name = str(path[1]) if len(path) > 1 else ""
+    if path[:2] == ("request", "argv"):
+        return RequestLocation("argument", f"the command line of {what}", name)
+    return RequestLocation("argument", f"the argument {name} of {what}".replace("  ", " "), name)
+
+
+def _header(case: Case, place: DifferingPlace, path: Path) -> RequestLocation:
+    at = path.index("headers") + 1
+    step = path[at] if len(path) > at else ""
+    pair: Any = None
+    if isinstance(step, int):
+        pair = _at(case, path[: at + 1])
+        if not is_pair(pair):
+            pair = place.gap.observed or place.gap.expected
+    name = step if isinstance(step, str) else pair_name(pair[0]) if is_pair(pair) else ""
+    return RequestLocation("header", f"the header {name}" if name else "the headers", name)
+
+
+def _of_url(place: DifferingPlace) -> RequestLocation:
+    """Return the part of the URL that differs, if it is a single part."""
+    names = differing_parameters(place.gap.expected, place.gap.observed)
+    if names is not None:
+        if len(names) == 1:
+            return RequestLocation("query", f"the parameter {names[0]} of the URL", names[0])
+        return RequestLocation("url", "the parameters of the URL", "url")
+    try:
+        mine, theirs = urlsplit(place.gap.expected), urlsplit(place.gap.observed)
+        same_path = (mine.path, mine.query) == (theirs.path, theirs.query)
+    except (AttributeError, TypeError, ValueError):
+        same_path = False
+    return RequestLocation("url", "the address in the URL" if same_path else "the URL", "url")
+
+
+def _at(case: Case, path: Path) -> Any:
+    for whole in (case.asked, case.recorded):
+        try:
+            return lookup(whole, path)
+        except (LookupError, TypeError):
+            continue
+    return None

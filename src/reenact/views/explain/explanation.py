@@ -10,24 +10,20 @@ from typing import Any
 
 import msgspec
 
+from reenact.engine.divergence.causes import SURE, Cause, Remedy
 from reenact.engine.divergence.model import Divergence
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.store.source import SeekableSource
 from reenact.views.calls import RecordedCall, read_run
-from reenact.views.explain.case import (
-    SURE,
-    Case,
-    Cause,
-    NearbyCall,
-    Remedy,
-    ReplayCommands,
-    merged,
-    settles_all,
+from reenact.views.explain.call_causes import (
+    find_environment_causes,
+    find_file_causes,
+    find_order_causes,
+    is_another_call,
 )
-from reenact.views.explain.environment_causes import find_environment_causes, find_file_causes
+from reenact.views.explain.case import Case, NearbyCall, ReplayCommands, merged, settles_all
 from reenact.views.explain.model_causes import find_model_causes
-from reenact.views.explain.order_causes import find_order_causes, is_another_call
 from reenact.views.explain.value_causes import find_value_causes
 
 __all__ = [

@@ -8,16 +8,16 @@ from typing import Any
 
 from reenact.diff.sequences import mark_words
 from reenact.diff.terminal_text import clip, preview
+from reenact.engine.divergence.causes import Cause, Remedy
 from reenact.engine.divergence.model import Gap
 from reenact.views.explain.case import (
     Case,
-    Cause,
     DifferingPlace,
-    Remedy,
+    RequestLocation,
     ignore_remedy,
+    locate,
     update_remedy,
 )
-from reenact.views.explain.request_location import RequestLocation, locate
 
 __all__ = ["find_model_causes"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from reenact.engine.divergence.causes import Cause, Remedy, Sure
 from reenact.engine.divergence.model import text_of_bytes
 from reenact.errors import ValueRefused
 from reenact.format.canonical import canonical
@@ -20,15 +21,12 @@ from reenact.policy.volatile import KINDS as VOLATILE
 from reenact.policy.volatile import Volatile, settles
 from reenact.views.explain.case import (
     Case,
-    Cause,
     DifferingPlace,
-    Remedy,
-    Sure,
     ignore_remedy,
     letting_differ,
+    locate,
     update_remedy,
 )
-from reenact.views.explain.request_location import locate
 
 __all__ = [
     "changing",
