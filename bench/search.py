@@ -123,7 +123,7 @@ def _index(root: Path) -> float:
 
 def _ask(root: Path, word: str) -> Result:
     question = Query(terms=read_terms([word]), limit=50)
-    return search(root, [root / ".reenact"], question, environ={}, say=_unexpected)
+    return search(root, [root / ".reenact"], question, environ={}, notify=_unexpected)
 
 
 def _unexpected(text: str) -> None:

@@ -15,8 +15,8 @@ from bench.server_places import Place, places
 from bench.server_process import NAME, TENANT, settle
 from bench.server_rooms import audit_log, record_of
 from reenact.audit.bundle import KeySpan, export_folder
-from reenact.audit.checkpoint import origin_of, parse_head
 from reenact.audit.keys import Signer
+from reenact.audit.log import origin_of, parse_head
 from reenact.audit.verify import verify_export
 from reenact.server.process.data_folder import read_seed
 from reenact.server.process.startup import open_server

@@ -11,9 +11,8 @@ import msgspec
 from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
 from bench.server_people import PEOPLE, replay
 from bench.server_process import NAME, TENANT
-from reenact.audit.checkpoint import origin_of
 from reenact.audit.keys import Signer
-from reenact.audit.log import Log
+from reenact.audit.log import Log, origin_of
 from reenact.audit.record import Actor, Record, Source
 from reenact.exchange.model import Route
 from reenact.server.auth.permissions import ResourceScope

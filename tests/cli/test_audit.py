@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.audit.bundle import export_folder
-from reenact.audit.checkpoint import parse_head
+from reenact.audit.log import parse_head
 from tests.cli.conftest import Run
 from tests.server.house import PASSWORD, House, running
 from tests.unit.audit.samples import ONE, ORIGIN, START, TWO, Kept, a_log, edited, resigned

@@ -1,4 +1,4 @@
-"""Whatever happens to recordings: the index that follows them is the one that is made anew."""
+"""Whatever happens to recordings: the index that follows them is the one that is created again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.search.index import Index, can_find_words
+from reenact.search.index import Index, has_full_text
 from reenact.search.query import Term
 from reenact.search.search import texts_with
 from reenact.search.sources import scan
@@ -127,7 +127,7 @@ def test_the_index_leaves_out_nothing_that_is_there(bodies: list[str], data: st.
     if not sought.strip():
         return
     term = Term(sought, starts=data.draw(st.booleans()))
-    with Index(None, words=can_find_words(), say=print) as index:
+    with Index(None, words=has_full_text(), notify=print) as index:
         for number, body in enumerate(bodies):
             index.database.execute(
                 "INSERT INTO texts VALUES (?, ?, ?)", (number, b"%d" % number, body)
@@ -148,10 +148,10 @@ def test_an_index_that_follows_is_one_that_is_made_anew(steps: list[tuple[Any, .
         project.ask()
         found = {key_of(one.path, project.root): one for one in scan([project.runs]).values()}
         with (
-            Index(project.index, words=can_find_words(), say=project.say) as kept,
-            Index(None, words=can_find_words(), say=project.say) as anew,
+            Index(project.index, words=has_full_text(), notify=project.say) as kept,
+            Index(None, words=has_full_text(), notify=project.say) as anew,
         ):
-            updater = Updater(anew.database, project.root, words=anew.words, say=project.say)
+            updater = Updater(anew.database, project.root, words=anew.words, notify=project.say)
             updater.update(found, [])
             assert contents(kept.database) == contents(anew.database)
             assert kept.database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.audit.checkpoint import open_head
 from reenact.audit.keys import Key
+from reenact.audit.log import open_head
 from reenact.audit.merkle import check_consistency
 from reenact.audit.proof import check_proof
 from reenact.audit.replay_proof import matches_salted_digest

@@ -15,11 +15,11 @@ import httpx
 import pytest
 
 from reenact.audit.bundle import open_bundle
-from reenact.audit.checkpoint import Checkpoint, sign_head
-from reenact.audit.findings import Report
 from reenact.audit.keys import Key, Signer
+from reenact.audit.log import Checkpoint, sign_head
 from reenact.audit.merkle import Frontier, hash_leaf
 from reenact.audit.verify import verify_export
+from reenact.audit.verify_records import Report
 from reenact.errors import AuditInvalid, UsageError
 from reenact.server.process.startup import migrate_only
 from reenact.server.storage.guards import SQLITE_GUARDS

@@ -28,8 +28,8 @@ from typing import IO, BinaryIO, Final, Literal
 
 import msgspec
 
-from reenact.audit.checkpoint import Head, tenant_of
 from reenact.audit.keys import Key, strict_base64, strict_number
+from reenact.audit.log import Head, tenant_of
 from reenact.audit.merkle import Frontier, hash_leaf
 from reenact.errors import AuditInvalid, SinkError, ValueRefused
 from reenact.format.canonical import decode

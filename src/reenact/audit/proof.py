@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from reenact.audit.bundle import CHECKPOINTS, RECORDS, Bundle, read_leaves
-from reenact.audit.checkpoint import Head, open_head, parse_head, read_heads, tenant_of
 from reenact.audit.keys import Key, strict_base64, strict_number
+from reenact.audit.log import Head, open_head, parse_head, read_heads, tenant_of
 from reenact.audit.merkle import (
     check_inclusion,
     consistency_ranges,

@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from reenact.audit.checkpoint import Head, open_head, parse_head
 from reenact.audit.keys import Key
+from reenact.audit.log import Head, open_head, parse_head
 from reenact.audit.merkle import check_consistency
 from reenact.errors import AuditInvalid, SinkError
 

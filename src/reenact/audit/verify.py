@@ -14,11 +14,10 @@ from pathlib import Path
 import msgspec
 
 from reenact.audit.bundle import CHECKPOINTS, Bundle, KeySpan, open_bundle, read_leaves
-from reenact.audit.checkpoint import Head, open_head, parse_head, read_heads, tenant_of
-from reenact.audit.findings import Findings, Report
 from reenact.audit.keys import Key
+from reenact.audit.log import Head, open_head, parse_head, read_heads, tenant_of
 from reenact.audit.merkle import Frontier
-from reenact.audit.verify_records import check_records
+from reenact.audit.verify_records import Findings, Report, check_records
 from reenact.errors import AuditInvalid
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Verification of exported records against their hashes, their numbers and the announced keys.
+"""Faults of an exported log, and verification of its records: hashes, numbers and announced keys.
+
+Each fault has a code of :data:`CODES`.
 
 Missing, moved and duplicate records are detected from their numbers in one pass with bounded memory,
 looking one record ahead. A record that is ahead of the count while the expected one follows is
@@ -8,28 +10,126 @@ remembered: it was moved if its own position turns out to be empty, otherwise it
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import BinaryIO, Final, Literal, NamedTuple
+from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 import msgspec
 
 from reenact.audit.bundle import CHECKPOINTS, LEAF_LINE, LEAVES, RECORDS, Bundle, KeySpan, leaf_line
-from reenact.audit.checkpoint import parse_head, read_heads
-from reenact.audit.findings import Findings
 from reenact.audit.keys import Key
+from reenact.audit.log import parse_head, read_heads
 from reenact.audit.merkle import hash_leaf
 from reenact.audit.note import check_rotation
 from reenact.audit.record import MAX_RECORD, Envelope, open_envelope
 from reenact.errors import AuditInvalid
 
 __all__ = [
+    "CODES",
+    "KEPT",
     "Anomaly",
+    "Finding",
+    "Findings",
     "KeyChain",
     "RecordsRead",
+    "Report",
     "SequenceCheck",
     "check_records",
 ]
+
+KEPT: Final = 100
+"""Stored findings per code. Further findings are only counted."""
+
+CODES: Final[dict[str, str]] = {
+    "record.edited": "a record is not the one that was hashed",
+    "record.deleted": "records are missing between others",
+    "record.inserted": "a record stands there that the log never had",
+    "record.duplicate": "a record stands there twice",
+    "record.reordered": "a record stands in another place than it was written at",
+    "record.backdated": "a record is older than the one before it",
+    "record.malformed": "a line is not a record in canonical form",
+    "record.foreign": "a record belongs to another tenant",
+    "record.chain": "a record names a head that cannot have been there before it",
+    "log.truncated": "the log ends before a head of it, or the hashes, say",
+    "log.forked": "the log does not begin with what the pinned head is about",
+    "log.unsigned": "no head covers the last records",
+    "leaves.malformed": "the file of hashes cannot be read",
+    "head.malformed": "a head cannot be read",
+    "head.signature": "a head was changed after it was signed",
+    "head.key": "a head is signed by another key than the log's at that size",
+    "head.origin": "a head is of another log",
+    "head.mismatch": "a head's root is not that of the records",
+    "head.order": "a head is smaller than the one before it",
+    "head.missing": "a head that a record names is not there",
+    "key.untrusted": "none of the keys given is a key of this log",
+    "key.rotation": "a change of keys is not announced as it must be",
+    "pinned.invalid": "the pinned head is not one of this log",
+    "manifest.mismatch": "the manifest says something else than is there",
+}
+"""Stable: a code never changes its meaning."""
+
+
+class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One thing that is wrong. It is about record ``seq``; or about one or more of those from
+    ``seq`` up to and without ``until``; or, without ``seq``, about the export as a whole."""
+
+    code: str
+    message: str
+    seq: int | None = None
+    until: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+class Findings:
+    """A list in which a flood of one kind does not drown the others, nor the memory."""
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self.counts: Counter[str] = Counter()
+        self.first_bad: int | None = None
+
+    def add(
+        self, code: str, message: str, seq: int | None = None, until: int | None = None
+    ) -> None:
+        """Add one, with a code of :data:`CODES`."""
+        self.counts[code] += 1
+        if self.counts[code] <= KEPT:
+            self.kept.append(Finding(code, message, seq, until))
+        if seq is not None and (self.first_bad is None or seq < self.first_bad):
+            self.first_bad = seq
+
+
+class Report(msgspec.Struct, frozen=True, rename="camel"):
+    """Result of verifying an export: what was proven, and what could not be proven."""
+
+    origin: str
+    tenant: str
+    size: int
+    heads: int
+    first_at: int | None
+    last_at: int | None
+    keys: tuple[str, ...]
+    pinned: int | None
+    first_bad: int | None
+    findings: tuple[Finding, ...]
+    counts: dict[str, int]
+    proven: tuple[str, ...]
+    not_proven: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Is nothing wrong? That is not yet a proof: see ``not_proven``."""
+        return not self.counts
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable machine form."""
+        return {"version": 1, "ok": self.ok, **msgspec.to_builtins(self)}
+
 
 _MOST: Final = 10_000
 """Gaps, and records that ran ahead, that are kept in mind."""

@@ -61,7 +61,7 @@ def open_call(event: Event) -> Call | None:
         kind=kind,
         name=operation_of(event.type, data),
         call_id=_text(data.get("callId")),
-        said=[],
+        texts=[],
     )
     _withheld(call, data)
     _FORMS.get(event.type, _anything)(call, data)
@@ -82,13 +82,13 @@ def close_call(call: Call, event: Event) -> None:
 def _withheld(call: Call, data: Data) -> None:
     withheld = data.get("withheld")
     if isinstance(withheld, dict):
-        _say(call, "withheld", withheld.get("reason"))
+        _add_text(call, "withheld", withheld.get("reason"))
 
 
-def _say(call: Call, role: str, value: Any, *, retold: bool = False) -> None:
+def _add_text(call: Call, role: str, value: Any, *, repeated: bool = False) -> None:
     text = value if isinstance(value, str) and len(value) < 256 else flatten(value)
     if text.strip():
-        call.said.append(CallText(role, text, retold))
+        call.texts.append(CallText(role, text, repeated))
 
 
 # Calls of models
@@ -99,13 +99,13 @@ def _model_call(call: Call, data: Data) -> None:
     call.lens = _text(data.get("lens"))
     request = _part(data, "request")
     _place(call, request)
-    _say(call, CALL, f"{call.name} {call.url}")
+    _add_text(call, CALL, f"{call.name} {call.url}")
     asked = read_event(data)
     if not isinstance(asked, Asked):
-        _say(call, "request", request or _rest(data))
+        _add_text(call, "request", request or _rest(data))
         return
     for message in messages(asked):
-        _say(call, message.role or "message", _message(message), retold=True)
+        _add_text(call, message.role or "message", _message(message), repeated=True)
 
 
 def _message(message: Message | Choice) -> str:
@@ -128,28 +128,28 @@ def _model_answer(call: Call, data: Data) -> None:
     _outcome(call, data, response)
     answer = read_event(data, lens=call.lens, undo=decode_content)
     if not isinstance(answer, Answered):
-        _say(call, "answer", _body(response) if response else _rest(data))
+        _add_text(call, "answer", _body(response) if response else _rest(data))
         return
     for choice in (answer, *answer.others):
-        _say(call, "answer", _message(choice))
-    _say(call, "id", answer.id)
+        _add_text(call, "answer", _message(choice))
+    _add_text(call, "id", answer.id)
     if answer.error:
         call.failed = True
-        _say(call, "error", answer.error)
+        _add_text(call, "error", answer.error)
 
 
 # Other calls
 
 
 def _tool_call(call: Call, data: Data) -> None:
-    _say(call, CALL, f"{call.name} {call.call_id}".strip())
-    _say(call, "arguments", data.get("args"))
+    _add_text(call, CALL, f"{call.name} {call.call_id}".strip())
+    _add_text(call, "arguments", data.get("args"))
 
 
 def _result(call: Call, data: Data) -> None:
     call.failed = call.failed or data.get("ok") is False
     _outcome(call, data, {})
-    _say(call, "result", data.get("result"))
+    _add_text(call, "result", data.get("result"))
 
 
 def _single(call: Call, data: Data) -> None:
@@ -159,29 +159,29 @@ def _single(call: Call, data: Data) -> None:
     if "url" in request:
         _place(call, request)
         call.name = call.method or call.name
-        _say(call, CALL, f"{call.method} {call.url}")
+        _add_text(call, CALL, f"{call.method} {call.url}")
         _outcome(call, data, response)
-        _say(call, "request", readable_body(request.get("body"), request.get("headers")))
-        _say(call, "response", _body(response))
+        _add_text(call, "request", readable_body(request.get("body"), request.get("headers")))
+        _add_text(call, "response", _body(response))
         return
     call.name = _text(data.get("op")) or _text(data.get("key")) or call.name
     argv = request.get("argv")
-    _say(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else call.name)
+    _add_text(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else call.name)
     code = response.get("exitCode")
     call.status = code if type(code) is int else 0
     call.failed = call.status != 0
     _outcome(call, data, {})
-    _say(call, "request", {name: item for name, item in request.items() if name != "argv"})
+    _add_text(call, "request", {name: item for name, item in request.items() if name != "argv"})
     if not request:
-        _say(call, "value", data.get("request", data.get("value")))
+        _add_text(call, "value", data.get("request", data.get("value")))
     turns = {name: item for name, item in response.items() if name != "turns"}
-    _say(call, "response", turns or data.get("response"))
+    _add_text(call, "response", turns or data.get("response"))
 
 
 def _run_start(call: Call, data: Data) -> None:
     argv = data.get("argv")
-    _say(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else argv)
-    _say(call, "input", data.get("input"))
+    _add_text(call, CALL, " ".join(map(str, argv)) if isinstance(argv, list) else argv)
+    _add_text(call, "input", data.get("input"))
 
 
 def _run_end(call: Call, data: Data) -> None:
@@ -190,15 +190,15 @@ def _run_end(call: Call, data: Data) -> None:
     call.status = code if type(code) is int else 0
     call.name = _text(data.get("status"))
     call.failed = call.status != 0 or call.name == "error"
-    _say(call, CALL, call.name)
+    _add_text(call, CALL, call.name)
     _outcome(call, data, {})
-    _say(call, "output", data.get("output"))
+    _add_text(call, "output", data.get("output"))
 
 
 def _anything(call: Call, data: Data) -> None:
     call.closed = call.seq
-    _say(call, CALL, call.name)
-    _say(call, "data", _rest(data))
+    _add_text(call, CALL, call.name)
+    _add_text(call, "data", _rest(data))
     _outcome(call, data, {})
 
 
@@ -231,7 +231,7 @@ def _outcome(call: Call, data: Data, response: Data) -> None:
     headers = response.get("headers")
     for pair in headers if isinstance(headers, list) else ():
         if isinstance(pair, list) and len(pair) == 2 and _IDS.search(str(pair[0])):
-            _say(call, "id", f"{pair[0]}: {pair[1]}")
+            _add_text(call, "id", f"{pair[0]}: {pair[1]}")
     for error in (data.get("error"), response.get("error")):
         if error is None:
             continue
@@ -241,7 +241,7 @@ def _outcome(call: Call, data: Data, response: Data) -> None:
             if name.rpartition(".")[2] == "DivergenceError":
                 call.diverged = _text(error.get("code")) or "divergence"
             error = _joined(name, _text(error.get("message"))) or error
-        _say(call, "error", error)
+        _add_text(call, "error", error)
 
 
 def _body(response: Data) -> Any:
@@ -279,13 +279,13 @@ CALL = "call"
 class CallText(msgspec.Struct, frozen=True):
     """Text of a call. ``role`` is ``user``, ``answer``, ``request``, ``result`` …
 
-    ``retold`` is True for a message that a conversation repeats with every call. Only its first
+    ``repeated`` is True for a message that a conversation repeats with every call. Only its first
     occurrence is stored.
     """
 
     role: str
     text: str
-    retold: bool = False
+    repeated: bool = False
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -320,7 +320,7 @@ class Call(msgspec.Struct, kw_only=True):
     """Code of a divergence."""
     call_id: str = ""
     lens: str = ""
-    said: list[CallText] = []
+    texts: list[CallText] = []
 
 
 MOST = 1 << 20

@@ -24,10 +24,10 @@ from reenact.policy.paths import FOLDER
 __all__ = [
     "VERSION",
     "Index",
-    "Say",
-    "can_find_words",
+    "Notify",
     "create",
     "drop",
+    "has_full_text",
     "index_files",
     "is_damage",
     "is_private",
@@ -37,7 +37,7 @@ __all__ = [
     "version_of",
 ]
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 """Function that prints a message to the user."""
 
 _BROKEN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -58,11 +58,11 @@ def is_damage(error: sqlite3.Error) -> bool:
 class Index:
     """Open index, in memory without a ``path``. Close it, or use ``with``."""
 
-    def __init__(self, path: Path | None, *, words: bool, say: Say) -> None:
+    def __init__(self, path: Path | None, *, words: bool, notify: Notify) -> None:
         self.path = path
         self.words = words
         """True if the index contains trigrams of the texts."""
-        self._say = say
+        self._notify = notify
         self._lock: int | None = None
         if path is None:
             self.database = _connect(None)
@@ -89,7 +89,7 @@ class Index:
                 return found
             self._take(fcntl.LOCK_EX)
             self._renew(path)
-        raise sqlite3.OperationalError("it cannot be made anew")
+        raise sqlite3.OperationalError("it cannot be created again")
 
     def _renew(self, path: Path) -> None:
         """Check the version again under the exclusive lock, and create the index again if
@@ -100,7 +100,9 @@ class Index:
         if found == VERSION:
             return
         if found:
-            self._say(f"the index {path} is not one that this version has written: made anew")
+            self._notify(
+                f"the index {path} is not one that this version has written: created again"
+            )
         drop(path)
         touch(path)
         with contextlib.closing(_connect(path)) as database:
@@ -143,11 +145,11 @@ class Index:
             waited = monotonic() - start
             if waited > _SOON and not announced:
                 announced = True
-                self._say("waiting for another search, which updates the index")
+                self._notify("waiting for another search, which updates the index")
             if waited > _PATIENCE:
                 raise ReenactError(
                     f"another search has held the index {self.path} for {_PATIENCE:.0f} seconds",
-                    hint="end it, or delete the index: it is made anew",
+                    hint="end it, or delete the index: it is created again",
                 )
             pause(0.02)
 
@@ -378,7 +380,7 @@ def create(database: sqlite3.Connection, *, words: bool) -> None:
     database.execute("COMMIT")
 
 
-def can_find_words() -> bool:
+def has_full_text() -> bool:
     """Return True if SQLite has FTS5 with trigrams (since 3.34)."""
     memory = sqlite3.connect(":memory:")
     try:

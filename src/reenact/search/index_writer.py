@@ -81,14 +81,14 @@ class Writer:
             return
         call = self._open.pop(number)
         del self._numbered[call.log, call.seq]
-        call.said = []
+        call.texts = []
         close_call(call, event)
         if number in self._written:
             row = (call.closed, call.status, call.failed, call.diverged, number)
             self._database.execute(_CLOSE, row)
         else:
             self._put(number, call)
-        self._add_texts(number, call.said)
+        self._add_texts(number, call.texts)
 
     def _begin(self, log: str, event: Event) -> None:
         call = open_call(event)
@@ -107,7 +107,7 @@ class Writer:
 
     def _new(self, call: Call) -> int:
         number, self._next_call = self._next_call, self._next_call + 1
-        self._add_texts(number, call.said)
+        self._add_texts(number, call.texts)
         return number
 
     def _opened(self, number: int, call: Call) -> None:
@@ -136,14 +136,14 @@ class Writer:
         for one in texts:
             text = self._text(one.text)
             before = self._messages.get(text)
-            if one.retold and before is not None:
+            if one.repeated and before is not None:
                 if call not in (before[0], before[3]):
                     before[2:] = before[2] + 1, call
                     self._changed.add(text)
                 continue
             number = self._number(call)
-            self._places.append((call, number, _clean(one.role), text, one.retold, 0))
-            if one.retold or one.role == "answer":
+            self._places.append((call, number, _clean(one.role), text, one.repeated, 0))
+            if one.repeated or one.role == "answer":
                 self._messages.setdefault(text, [call, number, 0, call])
 
     def _number(self, call: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.search.extraction import CALL
-from reenact.search.index import Index, Say, can_find_words, index_files, is_damage
+from reenact.search.index import Index, Notify, has_full_text, index_files, is_damage
 from reenact.search.query import Filters, Term, conditions
 from reenact.search.sources import SourceFile, scan
 from reenact.search.updater import Progress, Updater, differing, key_of, read_known, removed
@@ -45,41 +45,41 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def search(
     root: Path,
     places: Sequence[Path],
-    question: Query,
+    query: Query,
     *,
     environ: Mapping[str, str],
-    say: Say,
-    anew: bool = False,
+    notify: Notify,
+    rebuild: bool = False,
     words: bool | None = None,
 ) -> Result:
     """Search all recordings under ``places``, with the index of the project ``root``.
 
-    ``anew`` rebuilds the index. ``words`` is True if SQLite has FTS5; None checks that. Recordings
+    ``rebuild`` rebuilds the index. ``words`` is True if SQLite has FTS5; None checks that. Recordings
     are only read. Raises :class:`RecordingMissing` for a missing place and :class:`UsageError` for
     an invalid query.
     """
     found = scan(places)
     if words is None:
-        words = can_find_words()
+        words = has_full_text()
     if not words:
-        say("the SQLite of this Python has no FTS5: every text is looked at, which takes longer")
+        notify("the SQLite of this Python has no FTS5: every text is looked at, which takes longer")
     for path in index_files(root, environ, words=words):
         for _ in range(2):
             try:
-                with Index(path, words=words, say=say) as index:
+                with Index(path, words=words, notify=notify) as index:
                     try:
-                        return _search(index, root, places, found, question, anew, say)
+                        return _search(index, root, places, found, query, rebuild, notify)
                     except sqlite3.Error as error:
                         if not is_damage(error):
                             raise
                         index.discard()
-                        say(f"the index {path} is damaged ({error}): made anew")
+                        notify(f"the index {path} is damaged ({error}): created again")
             except (sqlite3.Error, OSError) as error:
-                say(f"the index cannot be kept at {path}: {_reason(error)}")
+                notify(f"the index cannot be kept at {path}: {_reason(error)}")
                 break
-    say("the index is made in memory, for this search only")
-    with Index(None, words=words, say=say) as index:
-        return _search(index, root, places, found, question, anew, say)
+    notify("the index is made in memory, for this search only")
+    with Index(None, words=words, notify=notify) as index:
+        return _search(index, root, places, found, query, rebuild, notify)
 
 
 def _reason(error: Exception) -> str:
@@ -91,15 +91,15 @@ def _search(
     root: Path,
     places: Sequence[Path],
     found: Mapping[Path, SourceFile],
-    question: Query,
-    anew: bool,
-    say: Say,
+    query: Query,
+    rebuild: bool,
+    notify: Notify,
 ) -> Result:
     keyed = {key_of(path, root): one for path, one in found.items()}
     under = [key_of(place, root) for place in places]
-    progress = _updated(index, root, keyed, under, anew, say)
+    progress = _updated(index, root, keyed, under, rebuild, notify)
     return Result(
-        matches=query_index(index.database, root, keyed, question, index.words),
+        matches=query_index(index.database, root, keyed, query, index.words),
         unreadable=unreadable_sources(index.database, root, keyed),
         progress=progress,
         sources=count_sources(index.database, keyed),
@@ -113,15 +113,15 @@ def _updated(
     root: Path,
     found: dict[bytes, SourceFile],
     places: list[bytes],
-    anew: bool,
-    say: Say,
+    rebuild: bool,
+    notify: Notify,
 ) -> Progress:
     known = read_known(index.database)
-    if not (anew or differing(known, found) or removed(known, found, places)):
+    if not (rebuild or differing(known, found) or removed(known, found, places)):
         return Progress()
     with index.changing() as database:
-        updater = Updater(database, root, words=index.words, say=say)
-        if anew:
+        updater = Updater(database, root, words=index.words, notify=notify)
+        if rebuild:
             updater.empty()
         return updater.update(found, places)
 
@@ -139,7 +139,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     terms: tuple[Term, ...] = ()
-    wishes: Filters = Filters()
+    filters: Filters = Filters()
     limit: int | None = None
     """Maximum number of hits; None for all."""
 
@@ -216,7 +216,7 @@ def query_index(
     database: sqlite3.Connection,
     root: Path,
     scope: Iterable[bytes],
-    question: Query,
+    query: Query,
     words: bool,
 ) -> QueryResult:
     """Search the recordings with the keys in ``scope``.
@@ -230,11 +230,11 @@ def query_index(
             "INSERT OR IGNORE INTO scope SELECT id FROM recordings WHERE path = ?",
             [(key,) for key in scope],
         )
-        for number, term in enumerate(question.terms):
+        for number, term in enumerate(query.terms):
             rows = ((number, text) for text in texts_with(database, term, words))
             database.executemany("INSERT INTO found VALUES (?, ?)", rows)
-        _choose(database, question)
-        return _answer(database, root, question)
+        _choose(database, query)
+        return _answer(database, root, query)
     finally:
         for name in _TABLES:
             database.execute(f"DROP TABLE {name}")
@@ -255,7 +255,7 @@ def texts_with(database: sqlite3.Connection, term: Term, words: bool) -> Iterato
     return (number for number, body in rows if has(body))
 
 
-def _choose(database: sqlite3.Connection, question: Query) -> None:
+def _choose(database: sqlite3.Connection, query: Query) -> None:
     """Store the matching calls in the table ``chosen``.
 
     The query begins with the calls that contain the first term, because these are mostly few.
@@ -263,8 +263,8 @@ def _choose(database: sqlite3.Connection, question: Query) -> None:
     having = "SELECT DISTINCT call FROM found CROSS JOIN places USING (text) WHERE term = ?"
     begin: tuple[object, ...] = ()
     calls = "calls"
-    found = [("runs.id IN (SELECT id FROM scope)", ()), *conditions(question.wishes)]
-    for number, term in enumerate(question.terms):
+    found = [("runs.id IN (SELECT id FROM scope)", ()), *conditions(query.filters)]
+    for number, term in enumerate(query.terms):
         if not term.unwanted and not begin:
             begin = (number,)
             calls = f"({having}) AS first CROSS JOIN calls ON calls.id = first.call"
@@ -280,18 +280,18 @@ def _choose(database: sqlite3.Connection, question: Query) -> None:
     database.execute("CREATE INDEX temp.chosen_of ON chosen (recording)")
 
 
-def _answer(database: sqlite3.Connection, root: Path, question: Query) -> QueryResult:
+def _answer(database: sqlite3.Connection, root: Path, query: Query) -> QueryResult:
     counted = database.execute(
         "SELECT runs.id, runs.path, runs.about, runs.capture, runs.status, runs.created, total, "
         f"({_ENDED}) FROM (SELECT recording, count(*) AS total FROM chosen GROUP BY recording) "
         "JOIN recordings AS runs ON runs.id = recording "
         "ORDER BY runs.created DESC, runs.path DESC",
     ).fetchall()
-    left = question.limit
+    left = query.limit
     runs: list[Run] = []
     for number, path, about, capture, status, created, total, code in counted:
         most = total if left is None else min(left, total)
-        hits = list(_hits(database, number, question.terms, most)) if most else []
+        hits = list(_hits(database, number, query.terms, most)) if most else []
         left = None if left is None else left - len(hits)
         runs.append(
             Run(

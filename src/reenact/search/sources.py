@@ -285,5 +285,5 @@ def _calls(listed: list[Any], written: int) -> Iterator[Call]:
             name=divergence.code,
             failed=True,
             diverged=divergence.code,
-            said=texts,
+            texts=texts,
         )

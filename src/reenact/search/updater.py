@@ -12,7 +12,7 @@ import msgspec
 
 from reenact._system import monotonic
 from reenact.errors import RecordingError
-from reenact.search.index import Say
+from reenact.search.index import Notify
 from reenact.search.index_writer import Writer, remove
 from reenact.search.sources import (
     RecordingInfo,
@@ -47,11 +47,13 @@ _BATCH = 2_000
 class Updater:
     """Updater that synchronizes an index with the sources found."""
 
-    def __init__(self, database: sqlite3.Connection, root: Path, *, words: bool, say: Say) -> None:
+    def __init__(
+        self, database: sqlite3.Connection, root: Path, *, words: bool, notify: Notify
+    ) -> None:
         self._database = database
         self._root = root
         self._words = words
-        self._say = say
+        self._notify = notify
         self._known = read_known(database)
         self.progress = Progress()
 
@@ -78,7 +80,9 @@ class Updater:
         start, total = monotonic(), len(waiting)
         while waiting:
             if monotonic() - start > _LONG:
-                self._say(f"reading what is new for the index: {total - len(waiting)} of {total}")
+                self._notify(
+                    f"reading what is new for the index: {total - len(waiting)} of {total}"
+                )
                 start = monotonic()
             enough = self.progress.events + _BATCH
             with _transaction(self._database):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from reenact.audit.findings import Report
 from reenact.audit.keys import Key
 from reenact.audit.proof import check_proof
 from reenact.audit.record import Record
 from reenact.audit.verify import verify_export
+from reenact.audit.verify_records import Report
 from reenact.cli.main import main
 from reenact.errors import UsageError
 from reenact.server.audit.log import SYSTEM

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reenact.audit.findings import Report
 from reenact.audit.keys import Key
 from reenact.audit.verify import verify_export
+from reenact.audit.verify_records import Report
 from tests.server.databases import DATABASES, ROLE, Kind
 from tests.server.house import House, running
 

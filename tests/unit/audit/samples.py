@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from reenact.audit.bundle import KeySpan, export_folder
-from reenact.audit.checkpoint import Checkpoint, Head, origin_of, sign_head
 from reenact.audit.keys import Signer
-from reenact.audit.log import Log
+from reenact.audit.log import Checkpoint, Head, Log, origin_of, sign_head
 from reenact.audit.merkle import hash_leaf
 from reenact.audit.note import rotation_note
 from reenact.audit.record import Actor, Record, Source

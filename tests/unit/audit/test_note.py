@@ -8,7 +8,8 @@ from base64 import b64encode
 
 import pytest
 
-from reenact.audit.checkpoint import (
+from reenact.audit.keys import Key, Signer
+from reenact.audit.log import (
     Checkpoint,
     open_head,
     origin_of,
@@ -17,7 +18,6 @@ from reenact.audit.checkpoint import (
     sign_head,
     tenant_of,
 )
-from reenact.audit.keys import Key, Signer
 from reenact.audit.merkle import EMPTY_ROOT
 from reenact.audit.note import NoteSignature, check_rotation, parse_note, rotation_note, sign_note
 from reenact.errors import AuditInvalid, ExtraMissing, UsageError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.audit.bundle import open_bundle
-from reenact.audit.checkpoint import Checkpoint, origin_of, sign_head
+from reenact.audit.log import Checkpoint, origin_of, sign_head
 from reenact.audit.merkle import (
     Nodes,
     check_consistency,

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from reenact.audit.bundle import FILES
-from reenact.audit.findings import CODES
 from reenact.audit.record import ACTIONS, OUTCOMES, Record
+from reenact.audit.verify_records import CODES
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "audit-log.md").read_text(encoding="utf-8")

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.audit.bundle import open_bundle
-from reenact.audit.checkpoint import origin_of
-from reenact.audit.log import Log
+from reenact.audit.log import Log, origin_of
 from reenact.audit.merkle import Nodes, hash_leaf, prove_consistency
 from reenact.audit.proof import last_head, prove_growth
 from reenact.audit.seen_heads import SeenHeads

@@ -15,13 +15,12 @@ import msgspec
 import pytest
 
 from reenact.audit.bundle import KeySpan, leaf_line
-from reenact.audit.checkpoint import Checkpoint, open_head, origin_of, sign_head
-from reenact.audit.findings import CODES, KEPT, Report
 from reenact.audit.keys import Signer
-from reenact.audit.log import Log
+from reenact.audit.log import Checkpoint, Log, open_head, origin_of, sign_head
 from reenact.audit.merkle import hash_leaf, root_of
 from reenact.audit.note import rotation_note
 from reenact.audit.verify import verify_export
+from reenact.audit.verify_records import CODES, KEPT, Report
 from reenact.errors import AuditInvalid
 from tests.unit.audit.samples import (
     ONE,

@@ -59,22 +59,22 @@ class Project:
             self.said.append(text)
 
     def ask(
-        self, *words: str, anew: bool = False, words_known: bool | None = None, **wishes: Any
+        self, *words: str, anew: bool = False, words_known: bool | None = None, **filters: Any
     ) -> Result:
-        question = Query(terms=read_terms(words), wishes=Filters(**wishes))
+        question = Query(terms=read_terms(words), filters=Filters(**filters))
         return search(
             self.root,
             [self.root / ".reenact"],
             question,
             environ=self.environ,
-            say=self.say,
-            anew=anew,
+            notify=self.say,
+            rebuild=anew,
             words=words_known,
         )
 
-    def found(self, *words: str, **wishes: Any) -> list[tuple[str, int]]:
+    def found(self, *words: str, **filters: Any) -> list[tuple[str, int]]:
         """The hits: name of the recording, seq."""
-        return hits(self.ask(*words, **wishes))
+        return hits(self.ask(*words, **filters))
 
 
 def hits(result: Result) -> list[tuple[str, int]]:

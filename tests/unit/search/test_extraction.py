@@ -19,7 +19,7 @@ def _event(type: str, data: dict[str, Any], seq: int = 1) -> Event:
 
 def _said(call: Call | None) -> list[tuple[str, str]]:
     assert call is not None
-    return [(one.role, one.text) for one in call.said]
+    return [(one.role, one.text) for one in call.texts]
 
 
 def test_draws_and_deliveries_are_no_calls() -> None:
@@ -104,14 +104,14 @@ def test_a_model_call_is_its_messages_and_its_answer() -> None:
     }
     call = open_call(_event("llm_request", asked))
     assert call is not None
-    assert [(one.role, one.text) for one in call.said if one.retold] == [
+    assert [(one.role, one.text) for one in call.texts if one.repeated] == [
         ("system", "Be kind."),
         ("user", "Warm?"),
     ]
     body = '{"id": "chatcmpl-7", "choices": [{"message": {"content": "Yes."}}]}'
     headers = [["content-type", "application/json"]]
     response = {"status": 200, "headers": headers, "body": body}
-    call.said = []
+    call.texts = []
     close_call(call, _event("llm_response", {"response": response}, seq=2))
     assert _said(call) == [("answer", "Yes."), ("id", "chatcmpl-7")]
     assert (call.provider, call.model, call.status, call.failed) == ("openai", "gpt-5", 200, False)
@@ -141,4 +141,4 @@ def test_any_field_may_hold_anything(type: str, data: dict[str, Any]) -> None:
         close_call(
             call, _event("llm_response" if type == "llm_request" else "tool_result", data, 2)
         )
-        assert all(one.text.strip() for one in call.said)
+        assert all(one.text.strip() for one in call.texts)

@@ -71,7 +71,7 @@ def test_a_damaged_index_is_made_anew_and_said_so(project: Project, how: str) ->
                 database.execute("DROP TABLE places")
         database.close()
     assert len(project.found("warm")) == 200
-    assert [("made anew" in text) for text in project.said] == [True]
+    assert [("created again" in text) for text in project.said] == [True]
     assert project.ask("warm").progress.read == 0
     assert len(project.said) == 1
 
@@ -99,7 +99,7 @@ def test_an_index_that_came_with_a_repository_is_not_trusted(project: Project) -
     database.close()
     project.index.chmod(0o644)
     assert project.found("warm") == [("a", 1)]
-    assert "made anew" in project.said[0]
+    assert "created again" in project.said[0]
     assert stat.S_IMODE(project.index.stat().st_mode) == 0o600
 
 

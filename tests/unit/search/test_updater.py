@@ -148,7 +148,7 @@ def test_places_are_searched_one_by_one_and_keep_what_is_known_elsewhere(project
     assert project.found("warm") == [("a", 1)]
 
     def ask(place: Path) -> int:
-        result = search(project.root, [place], Query(), environ=project.environ, say=project.say)
+        result = search(project.root, [place], Query(), environ=project.environ, notify=project.say)
         return result.progress.read
 
     assert [ask(project.root / "elsewhere"), ask(project.root / "elsewhere" / "b")] == [1, 0]

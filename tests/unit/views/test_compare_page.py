@@ -11,8 +11,8 @@ import pytest
 
 import reenact
 from reenact.views.compare import Comparison
+from reenact.views.content import message_pairs, without_messages
 from reenact.views.html.compare_page import compare_contents, compare_page
-from reenact.views.html.conversations import message_pairs, without_messages
 from reenact.views.html.values import key_of, page_value
 
 PNG = b"\x89PNG\r\n\x1a\n and more"

@@ -22,7 +22,7 @@ from reenact.search.search import search as run_search
 
 __all__ = ["COMMANDS"]
 
-_WISHES = (
+_FILTERS = (
     ("type", "TYPE", "only calls of this type: llm, tool, network, process, mcp … (repeatable)"),
     ("model", "MODEL", "only this model; * stands for anything (repeatable)"),
     ("provider", "NAME", "only models of this provider (repeatable)"),
@@ -55,7 +55,7 @@ def _arguments(parser: Parser) -> None:
         metavar="DIR",
         help="a folder or a recording to search in; else .reenact, or where you are (repeatable)",
     )
-    for flag, metavar, help in _WISHES:
+    for flag, metavar, help in _FILTERS:
         # `run` is the code of a command.
         dest = "run_status" if flag == "run" else flag
         add(f"--{flag}", action="append", default=[], dest=dest, metavar=metavar, help=help)
@@ -84,19 +84,19 @@ def _arguments(parser: Parser) -> None:
 
 
 def search(args: argparse.Namespace) -> int:
-    question = _question(args)
+    query = _query(args)
     root = find_root(Path.cwd(), os.environ)
     places = [Path(place).absolute() for place in args.places] or [_usual(root)]
-    result = run_search(root, places, question, environ=os.environ, say=_say, anew=args.rebuild)
+    result = run_search(root, places, query, environ=os.environ, notify=_say, rebuild=args.rebuild)
     for trouble in result.unreadable:
         _say(f"not searched: {trouble.problem}")
     if args.json:
-        print(json_line(as_json(result, question)))
+        print(json_line(as_json(result, query)))
     elif args.count:
         print(result.matches.total)
     else:
         printer = Printer(columns() if args.width is None else args.width)
-        printer.runs(result.matches) if args.runs else printer.hits(result.matches, question.terms)
+        printer.runs(result.matches) if args.runs else printer.hits(result.matches, query.terms)
         sys.stdout.flush()
         _sum(result, places)
     return 0
@@ -111,11 +111,11 @@ def _usual(root: Path) -> Path:
     return ours if ours.is_dir() else Path.cwd()
 
 
-def _question(args: argparse.Namespace) -> Query:
+def _query(args: argparse.Namespace) -> Query:
     now = datetime.now().astimezone()
     if args.diverged:
         _check_code(args.diverged)
-    wishes = Filters(
+    filters = Filters(
         types=tuple(args.type),
         models=tuple(args.model),
         providers=tuple(args.provider),
@@ -134,7 +134,7 @@ def _question(args: argparse.Namespace) -> Query:
     )
     terms = read_terms(args.text, args.unwanted)
     limit = 0 if args.count or args.runs else args.limit
-    return Query(terms=terms, wishes=wishes, limit=limit)
+    return Query(terms=terms, filters=filters, limit=limit)
 
 
 def _check_code(code: str) -> None:
@@ -286,13 +286,13 @@ def page_for(run: Run) -> str:
     return f"reenact view {shlex.quote(_short(run.path))}{marked}"
 
 
-def as_json(result: Result, question: Query) -> dict[str, Any]:
+def as_json(result: Result, query: Query) -> dict[str, Any]:
     """Return the result as JSON, version 1."""
     return {
         "version": VERSION,
         "total": result.matches.total,
         "searched": result.sources,
-        "recordings": [_run(run, question.terms) for run in result.matches.runs],
+        "recordings": [_run(run, query.terms) for run in result.matches.runs],
         "unreadable": [
             {"path": _short(one.path), "problem": one.problem, "hint": one.hint}
             for one in result.unreadable

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from reenact.audit.bundle import open_bundle
-from reenact.audit.checkpoint import parse_head
-from reenact.audit.findings import Report
 from reenact.audit.keys import Key
+from reenact.audit.log import parse_head
 from reenact.audit.proof import (
     SUFFIX,
     check_proof,
@@ -27,6 +26,7 @@ from reenact.audit.proof import (
 from reenact.audit.replay_proof import check_replay_proof, is_replay_proof
 from reenact.audit.seen_heads import Seen, SeenHeads
 from reenact.audit.verify import verify_export
+from reenact.audit.verify_records import Report
 from reenact.cli._client import heads_path, signed_in_client
 from reenact.cli._output import (
     Column,

@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from reenact.audit.bundle import KeySpan, export_tar
-from reenact.audit.checkpoint import Head, parse_head
+from reenact.audit.log import Head, parse_head
 from reenact.audit.merkle import hash_leaf
 from reenact.server.audit.log import Auditor
 from reenact.server.runtime import Server

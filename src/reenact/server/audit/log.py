@@ -13,9 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from reenact.audit.bundle import KeySpan
-from reenact.audit.checkpoint import origin_of, parse_head
 from reenact.audit.keys import Key, Signer
-from reenact.audit.log import Log
+from reenact.audit.log import Log, origin_of, parse_head
 from reenact.audit.merkle import NodeAt, prove_consistency, prove_inclusion
 from reenact.audit.note import parse_note, rotation_note
 from reenact.audit.proof import Proof

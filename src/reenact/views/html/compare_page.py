@@ -16,8 +16,13 @@ from reenact.store.source import SeekableSource
 from reenact.views.call_digests import DigestedCall, DigestReader
 from reenact.views.calls import RecordedCall
 from reenact.views.compare import KINDS, Change, Comparison, LanePair, Same, counts
-from reenact.views.content import meaning_of
-from reenact.views.html.conversations import conversation, message_pairs, without_messages, words_of
+from reenact.views.content import (
+    conversation,
+    meaning_of,
+    message_pairs,
+    without_messages,
+    words_of,
+)
 from reenact.views.html.document import document
 from reenact.views.html.values import key_of, page_value
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from reenact.audit.checkpoint import open_head
+from reenact.audit.log import open_head
 from reenact.audit.proof import check_proof
 from reenact.audit.record import ACTIONS, OUTCOMES
 from reenact.errors import AuditInvalid

@@ -15,7 +15,7 @@ from reenact.server.web.components.html import Html, fragment, tag
 from reenact.server.web.components.values import block, bytes_preview, pairs, value
 from reenact.store.source import SeekableSource
 from reenact.views.calls import RecordedCall, read_run
-from reenact.views.html.conversations import conversation
+from reenact.views.content import conversation
 
 __all__ = [
     "CallDetails",
