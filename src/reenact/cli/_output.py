@@ -213,12 +213,12 @@ def time_field(name: str) -> Callable[[dict[str, Any]], str]:
     return cell
 
 
-def print_result(args: argparse.Namespace, found: Any, text: str) -> int:
-    """Print ``text``, or ``found`` with ``--json``, and return exit code 0."""
+def print_result(args: argparse.Namespace, found: Any, *lines: str) -> int:
+    """Print ``lines``, or ``found`` with ``--json``, and return exit code 0."""
     if args.json:
         print(json_line({"ok": True} if found is None else found))
     else:
-        print(escape_controls(text))
+        print(*map(escape_controls, lines), sep="\n")
     return 0
 
 

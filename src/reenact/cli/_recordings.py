@@ -23,6 +23,7 @@ __all__ = [
     "parent_json",
     "parent_line",
     "recording_at",
+    "written_json",
 ]
 
 LAST = "last"
@@ -99,5 +100,14 @@ def manifest_json(manifest: Manifest) -> dict[str, Any]:
         "events": manifest.event_count,
         "format": manifest.format.version,
         "status": manifest.status,
+        "contentHash": manifest.integrity.content_hash,
+    }
+
+
+def written_json(target: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return what commands print about a recording that they packed, unpacked or fetched."""
+    return {
+        "path": str(target),
+        "events": manifest.event_count,
         "contentHash": manifest.integrity.content_hash,
     }

@@ -1,17 +1,19 @@
-"""OpenTelemetry traces as plain values, independent of their encoding (pure).
+"""OpenTelemetry traces as plain values, and their encoding as JSON.
 
 The attribute names are in one versioned table. The conventions for models left the main repository
 with version 1.42 and are still being renamed, so older and newer names are read and the names of
-:data:`SCHEMA_URL` are written.
+:data:`SCHEMA_URL` are written. OTLP as JSON has ids in hexadecimal, 64-bit numbers as texts or
+numbers, and enumerations as numbers; :mod:`reenact.interop.otel_protobuf` has the other encoding.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from base64 import b64encode
-from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -24,6 +26,7 @@ __all__ = [
     "SCHEMA_URL",
     "SCHEMA_VERSION",
     "STATUSES",
+    "Encoding",
     "Group",
     "Link",
     "Received",
@@ -31,9 +34,9 @@ __all__ = [
     "SpanEvent",
     "SpanKind",
     "SpanStatus",
-    "check_span",
-    "plain_bytes",
-    "plain_number",
+    "answer_json",
+    "read_groups",
+    "read_json",
     "to_current",
 ]
 
@@ -108,8 +111,115 @@ class Received(Value, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
 
 
-def check_span(span: Span) -> None:
-    """Raises :class:`UsageError` for what cannot be a span."""
+_DEEPEST: Final = 32
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Encoding(NamedTuple):
+    """Functions for the differences between the encodings of OTLP, whose field names are the same.
+
+    ``which`` returns the name of the field that a value has, empty for an empty value. The others
+    convert ids to hexadecimal text, and numbers and bytes to Python's.
+    """
+
+    which: Callable[[Any], str]
+    identifier: Callable[[Any], str]
+    whole: Callable[[Any], int] = _same
+    fraction: Callable[[Any], float] = _same
+    content: Callable[[Any], bytes] = _same
+
+
+def read_groups(resource_spans: Iterable[Any], encoding: Encoding) -> Received:
+    """Return the content of a decoded export request. Invalid spans are refused one by one."""
+    groups: list[Group] = []
+    refused: list[str] = []
+    for several in resource_spans:
+        resource = _attributes(several.resource.attributes, encoding)
+        for scoped in several.scope_spans:
+            group = Group(
+                resource=resource,
+                scope=scoped.scope.name,
+                scope_version=scoped.scope.version,
+                schema_url=scoped.schema_url or several.schema_url,
+                spans=tuple(_spans(scoped.spans, encoding, refused)),
+            )
+            groups.append(group)
+    return Received(groups=tuple(groups), refused=tuple(refused))
+
+
+def _spans(spans: Iterable[Any], encoding: Encoding, refused: list[str]) -> Iterator[Span]:
+    for one in spans:
+        try:
+            span = _span(one, encoding)
+            _check_span(span)
+        except UsageError as error:
+            refused.append(error.message)
+        else:
+            yield span
+
+
+def _span(one: Any, encoding: Encoding) -> Span:
+    identifier, whole = encoding.identifier, encoding.whole
+    return Span(
+        trace_id=identifier(one.trace_id),
+        span_id=identifier(one.span_id),
+        parent_span_id=identifier(one.parent_span_id),
+        state=one.trace_state,
+        name=one.name,
+        kind=KINDS[one.kind] if 0 <= one.kind < len(KINDS) else "unspecified",
+        start=whole(one.start_time_unix_nano),
+        end=whole(one.end_time_unix_nano),
+        attributes=_attributes(one.attributes, encoding),
+        events=tuple(
+            SpanEvent(
+                name=event.name,
+                at=whole(event.time_unix_nano),
+                attributes=_attributes(event.attributes, encoding),
+            )
+            for event in one.events
+        ),
+        links=tuple(
+            Link(
+                trace_id=identifier(link.trace_id),
+                span_id=identifier(link.span_id),
+                attributes=_attributes(link.attributes, encoding),
+            )
+            for link in one.links
+        ),
+        status=STATUSES[one.status.code] if 0 <= one.status.code < len(STATUSES) else "unset",
+        message=one.status.message,
+    )
+
+
+def _attributes(pairs: Iterable[Any], encoding: Encoding, depth: int = 0) -> dict[str, Any]:
+    return {pair.key: _plain(pair.value, encoding, depth) for pair in pairs}
+
+
+def _plain(value: Any, encoding: Encoding, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise UsageError(f"an attribute is nested more than {_DEEPEST} deep")
+    which = encoding.which(value)
+    found: Any = getattr(value, which) if which else None
+    match which:
+        case "array_value":
+            return [_plain(item, encoding, depth + 1) for item in found.values]
+        case "kvlist_value":
+            return _attributes(found.values, encoding, depth + 1)
+        case "bytes_value":
+            return _plain_bytes(encoding.content(found))
+        case "int_value":
+            return _plain_number(encoding.whole(found))
+        case "double_value":
+            return _plain_number(encoding.fraction(found))
+        case _:
+            return found
+
+
+def _check_span(span: Span) -> None:
+    """Raise :class:`UsageError` for what cannot be a span."""
     if not _TRACE.fullmatch(span.trace_id):
         raise UsageError("a span has no trace id")
     if not _SPAN.fullmatch(span.span_id):
@@ -122,14 +232,14 @@ def check_span(span: Span) -> None:
         raise UsageError("a span is not in time")
 
 
-def plain_number(value: float) -> float | int | str:
+def _plain_number(value: float) -> float | int | str:
     """``value`` as JSON can hold it everywhere."""
     if isinstance(value, int):
         return value if abs(value) <= _WHOLE else str(value)
     return value if math.isfinite(value) else str(value)
 
 
-def plain_bytes(data: bytes) -> dict[str, str]:
+def _plain_bytes(data: bytes) -> dict[str, str]:
     """``data`` as JSON can hold it: base64 under ``$bytes``."""
     return {"$bytes": b64encode(data).decode()}
 
@@ -218,3 +328,132 @@ def to_current(attributes: Mapping[str, Any]) -> dict[str, Any]:
         if query:
             found.setdefault("url.query", query)
     return found
+
+
+class _Value(msgspec.Struct, frozen=True, rename="camel"):
+    """One of these is there; none is a value that is empty."""
+
+    string_value: str | None = None
+    bool_value: bool | None = None
+    int_value: int | str | None = None
+    double_value: float | str | None = None
+    bytes_value: str | None = None
+    array_value: _Array | None = None
+    kvlist_value: _Pairs | None = None
+
+
+class _Array(msgspec.Struct, frozen=True):
+    values: tuple[_Value, ...] = ()
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    key: str = ""
+    value: _Value = _Value()
+
+
+class _Pairs(msgspec.Struct, frozen=True):
+    values: tuple[_Pair, ...] = ()
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    time_unix_nano: int | str = 0
+    name: str = ""
+    attributes: tuple[_Pair, ...] = ()
+
+
+class _Link(msgspec.Struct, frozen=True, rename="camel"):
+    trace_id: str = ""
+    span_id: str = ""
+    attributes: tuple[_Pair, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+class _Span(msgspec.Struct, frozen=True, rename="camel"):
+    trace_id: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    trace_state: str = ""
+    name: str = ""
+    kind: int = 0
+    start_time_unix_nano: int | str = 0
+    end_time_unix_nano: int | str = 0
+    attributes: tuple[_Pair, ...] = ()
+    events: tuple[_Event, ...] = ()
+    links: tuple[_Link, ...] = ()
+    status: _Status = _Status()
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    name: str = ""
+    version: str = ""
+
+
+class _ScopeSpans(msgspec.Struct, frozen=True, rename="camel"):
+    scope: _Scope = _Scope()
+    spans: tuple[_Span, ...] = ()
+    schema_url: str = ""
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    attributes: tuple[_Pair, ...] = ()
+
+
+class _ResourceSpans(msgspec.Struct, frozen=True, rename="camel"):
+    resource: _Resource = _Resource()
+    scope_spans: tuple[_ScopeSpans, ...] = ()
+    schema_url: str = ""
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    resource_spans: tuple[_ResourceSpans, ...] = ()
+
+
+def read_json(data: bytes) -> Received:
+    """Return the content of an export request. Raises :class:`UsageError` for any other document."""
+    try:
+        request = msgspec.json.decode(data, type=_Request)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"this is not OTLP as JSON: {error}") from None
+    return read_groups(request.resource_spans, _JSON)
+
+
+def answer_json(refused: int, why: str) -> bytes:
+    """Return the response to an export request. It is empty if no span was refused."""
+    partial = {"rejectedSpans": str(refused), "errorMessage": why}
+    return msgspec.json.encode({"partialSuccess": partial} if refused else {})
+
+
+def _which(value: _Value) -> str:
+    return next((name for name in _ORDER if getattr(value, name) is not None), "")
+
+
+def _whole(value: int | str) -> int:
+    try:
+        return int(value) if len(str(value)) < 24 else -1
+    except ValueError:
+        raise UsageError("a number of a span is none") from None
+
+
+def _fraction(value: float | str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise UsageError("a number of a span is none") from None
+
+
+def _content(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (Base64Error, ValueError):
+        raise UsageError("an attribute of a span is not base64") from None
+
+
+_ORDER: Final = (
+    *("array_value", "kvlist_value", "bytes_value", "int_value", "double_value"),
+    *("string_value", "bool_value"),
+)
+_JSON: Final = Encoding(_which, str.lower, _whole, _fraction, _content)

@@ -7,18 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from reenact.errors import ExtraMissing, UsageError
-from reenact.interop.otel import (
-    KINDS,
-    STATUSES,
-    Group,
-    Link,
-    Received,
-    Span,
-    SpanEvent,
-    check_span,
-    plain_bytes,
-    plain_number,
-)
+from reenact.interop.otel import KINDS, STATUSES, Encoding, Group, Received, Span, read_groups
 
 try:
     from google.protobuf.message import DecodeError
@@ -33,7 +22,6 @@ else:
 
 __all__ = ["HERE", "answer_protobuf", "need_protobuf", "read_protobuf", "write_protobuf"]
 
-_DEEPEST: Final = 32
 _INT64: Final = 2**63
 
 
@@ -50,20 +38,14 @@ def read_protobuf(data: bytes) -> Received:
         request = service.ExportTraceServiceRequest.FromString(data)
     except DecodeError:
         raise UsageError("this is not OTLP as protobuf") from None
-    groups: list[Group] = []
-    refused: list[str] = []
-    for several in request.resource_spans:
-        resource = _attributes(several.resource.attributes)
-        for scoped in several.scope_spans:
-            group = Group(
-                resource=resource,
-                scope=scoped.scope.name,
-                scope_version=scoped.scope.version,
-                schema_url=scoped.schema_url or several.schema_url,
-                spans=tuple(_spans(scoped.spans, refused)),
-            )
-            groups.append(group)
-    return Received(groups=tuple(groups), refused=tuple(refused))
+    return read_groups(request.resource_spans, _PROTOBUF)
+
+
+def _which(value: Any) -> str:
+    return value.WhichOneof("value") or ""
+
+
+_PROTOBUF: Final = Encoding(_which, bytes.hex)
 
 
 def answer_protobuf(refused: int, why: str) -> bytes:
@@ -98,66 +80,6 @@ def write_protobuf(groups: Iterable[Group]) -> bytes:
         ]
     )
     return bytes(request.SerializeToString())
-
-
-def _spans(spans: Iterable[Any], refused: list[str]) -> Iterable[Span]:
-    for one in spans:
-        try:
-            span = _span(one)
-            check_span(span)
-        except UsageError as error:
-            refused.append(error.message)
-        else:
-            yield span
-
-
-def _span(one: Any) -> Span:
-    return Span(
-        trace_id=one.trace_id.hex(),
-        span_id=one.span_id.hex(),
-        parent_span_id=one.parent_span_id.hex(),
-        state=one.trace_state,
-        name=one.name,
-        kind=KINDS[one.kind] if 0 <= one.kind < len(KINDS) else "unspecified",
-        start=one.start_time_unix_nano,
-        end=one.end_time_unix_nano,
-        attributes=_attributes(one.attributes),
-        events=tuple(
-            SpanEvent(
-                name=event.name, at=event.time_unix_nano, attributes=_attributes(event.attributes)
-            )
-            for event in one.events
-        ),
-        links=tuple(
-            Link(
-                trace_id=link.trace_id.hex(),
-                span_id=link.span_id.hex(),
-                attributes=_attributes(link.attributes),
-            )
-            for link in one.links
-        ),
-        status=STATUSES[one.status.code] if 0 <= one.status.code < len(STATUSES) else "unset",
-        message=one.status.message,
-    )
-
-
-def _attributes(pairs: Iterable[Any], depth: int = 0) -> dict[str, Any]:
-    return {pair.key: _plain(pair.value, depth) for pair in pairs}
-
-
-def _plain(value: Any, depth: int) -> Any:
-    if depth > _DEEPEST:
-        raise UsageError(f"an attribute is nested more than {_DEEPEST} deep")
-    which = value.WhichOneof("value")
-    if which == "array_value":
-        return [_plain(item, depth + 1) for item in value.array_value.values]
-    if which == "kvlist_value":
-        return _attributes(value.kvlist_value.values, depth + 1)
-    if which == "bytes_value":
-        return plain_bytes(value.bytes_value)
-    if which in ("int_value", "double_value"):
-        return plain_number(getattr(value, which))
-    return None if which is None else getattr(value, which)
 
 
 def _message(span: Span) -> Any:

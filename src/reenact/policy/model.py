@@ -87,41 +87,22 @@ Id = Annotated[
         max_length=128,
     ),
 ]
-World = Annotated[
-    str,
-    _of("the name of a world, such as ci", pattern=ID_PATTERN, max_length=128),
-]
-Kind = Annotated[
-    str,
-    _of("a kind of call, such as network or tool", min_length=1, max_length=64),
-]
+World = Annotated[str, _of("the name of a world, such as ci", pattern=ID_PATTERN, max_length=128)]
+Kind = Annotated[str, _of("a kind of call, such as network or tool", min_length=1, max_length=64)]
 Glob = Annotated[
-    str,
-    _of("a name, in which * and ? stand for any text", min_length=1, max_length=256),
+    str, _of("a name, in which * and ? stand for any text", min_length=1, max_length=256)
 ]
-Name = Annotated[
-    str,
-    _of("a name of 1 to 256 characters", min_length=1, max_length=256),
-]
+Name = Annotated[str, _of("a name of 1 to 256 characters", min_length=1, max_length=256)]
 FilePath = Annotated[
-    str,
-    _of("the path of a file or folder", pattern=rf"^[^\x00]+{_END}", max_length=1024),
+    str, _of("the path of a file or folder", pattern=rf"^[^\x00]+{_END}", max_length=1024)
 ]
 Capability = Annotated[
-    str,
-    _of("the name of a capability, such as net.fetch", pattern=_CAPABILITY, max_length=128),
+    str, _of("the name of a capability, such as net.fetch", pattern=_CAPABILITY, max_length=128)
 ]
-Limit = Annotated[
-    int,
-    _of("a whole number, 0 or more", ge=0, le=2**53),
-]
-Milliseconds = Annotated[
-    int,
-    _of("a whole number of milliseconds, 1 or more", ge=1, le=2**53),
-]
+Limit = Annotated[int, _of("a whole number, 0 or more", ge=0, le=2**53)]
+Milliseconds = Annotated[int, _of("a whole number of milliseconds, 1 or more", ge=1, le=2**53)]
 Header = Annotated[
-    str,
-    _of("the name of a header", pattern=rf"^[!#$%&'*+.^_`|~0-9A-Za-z-]+{_END}", max_length=256),
+    str, _of("the name of a header", pattern=rf"^[!#$%&'*+.^_`|~0-9A-Za-z-]+{_END}", max_length=256)
 ]
 Domain = Annotated[
     str,
@@ -131,13 +112,9 @@ Domain = Annotated[
         max_length=255,
     ),
 ]
-Method = Annotated[
-    str,
-    _of("an HTTP method in capitals", pattern=rf"^[A-Z]+{_END}", max_length=32),
-]
+Method = Annotated[str, _of("an HTTP method in capitals", pattern=rf"^[A-Z]+{_END}", max_length=32)]
 JsonPath = Annotated[
-    str,
-    _of("a path such as $.messages[0].content", pattern=r"^\$", max_length=1024),
+    str, _of("a path such as $.messages[0].content", pattern=r"^\$", max_length=1024)
 ]
 Variable = Annotated[
     str,
@@ -155,8 +132,7 @@ Digest = Annotated[
     ),
 ]
 RelativePath = Annotated[
-    str,
-    _of("a path below the folder .reenact, without . and ..", min_length=1, max_length=1024),
+    str, _of("a path below the folder .reenact, without . and ..", min_length=1, max_length=1024)
 ]
 TestId = Annotated[
     str,
@@ -183,8 +159,7 @@ ExceptionName = Annotated[
     ),
 ]
 CassetteName = Annotated[
-    str,
-    _of("the name of a cassette, such as weather.jsonl", min_length=1, max_length=1000),
+    str, _of("the name of a cassette, such as weather.jsonl", min_length=1, max_length=1000)
 ]
 CasePath = Annotated[
     str,

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from reenact.errors import UsageError
-from reenact.interop.otel import Group, Link, Received, Span, SpanEvent
-from reenact.interop.otel_json import answer_json, read_json
+from reenact.interop.otel import Group, Link, Received, Span, SpanEvent, answer_json, read_json
 from reenact.interop.otel_protobuf import answer_protobuf, read_protobuf, write_protobuf
 
 TRACE, ONE, TWO = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"

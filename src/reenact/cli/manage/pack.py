@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-from reenact.cli._output import count, escape_controls, json_line, size
+from reenact.cli._output import count, print_result, size
 from reenact.cli._parser import (
     RECORDING,
     Command,
@@ -14,7 +13,7 @@ from reenact.cli._parser import (
     json_flag,
     takes,
 )
-from reenact.cli._recordings import PACKED, recording_at
+from reenact.cli._recordings import PACKED, recording_at, written_json
 from reenact.errors import UsageError
 from reenact.store.pack import pack as write_packed
 from reenact.store.pack import unpack as read_packed
@@ -28,8 +27,7 @@ def pack(args: argparse.Namespace) -> int:
     target = Path(args.file) if args.file else _default_target(path)
     found = write_packed(path, target)
     sealed = ", sealed values left out" if found.manifest.sealed else ""
-    _print_packed(found, target, args, f"{size(target.stat().st_size)}{sealed}")
-    return 0
+    return _print_packed(found, target, args, f"{size(target.stat().st_size)}{sealed}")
 
 
 def _default_target(path: Path) -> Path:
@@ -49,24 +47,12 @@ def unpack(args: argparse.Namespace) -> int:
             hint=f"reenact unpack {packed} TARGET",
         )
     found = read_packed(packed, target, most=int(args.most * 2**30))
-    _print_packed(found, target, args, "verified")
-    return 0
+    return _print_packed(found, target, args, "verified")
 
 
-def _print_packed(found: Report, target: Path, args: argparse.Namespace, remark: str) -> None:
-    if args.json:
-        print(json_line(_as_json(found, target)))
-    else:
-        events = count(found.manifest.event_count, "event")
-        print(f"{escape_controls(str(target))}: {events}, {remark}")
-
-
-def _as_json(found: Report, target: Path) -> dict[str, Any]:
-    return {
-        "path": str(target),
-        "events": found.manifest.event_count,
-        "contentHash": found.manifest.integrity.content_hash,
-    }
+def _print_packed(found: Report, target: Path, args: argparse.Namespace, remark: str) -> int:
+    events = count(found.manifest.event_count, "event")
+    return print_result(args, written_json(target, found.manifest), f"{target}: {events}, {remark}")
 
 
 COMMANDS = {

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from reenact._version import __version__
-from reenact.cli._output import count, escape_controls, json_line, report, rows
+from reenact.cli._output import count, escape_controls, json_line, print_result, report, rows
 from reenact.cli._parser import (
     NEAREST,
     Command,
@@ -69,12 +69,8 @@ def init(args: argparse.Namespace) -> int:
                 hint="check it: reenact policy check; to replace it, move it away",
             )
     written = _write(folder, files)
-    if args.json:
-        print(json_line({"root": str(folder.parent), "written": written}))
-    else:
-        for path in written:
-            print(f"wrote {escape_controls(path)}")
-    return 0
+    found = {"root": str(folder.parent), "written": written}
+    return print_result(args, found, *(f"wrote {path}" for path in written))
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> list[str]:
@@ -246,11 +242,10 @@ def pin(args: argparse.Namespace) -> int:
     index = root / FOLDER / INDEX
     if content is not None:
         replace_file(index, content, private=False)
-    if args.json:
-        print(json_line({"index": str(index), "pins": [asdict(one) for one in pins]}))
-    else:
-        print(*rows([(one.id, escape_controls(one.file), _change(one)) for one in pins]), sep="\n")
-    return 0
+    found = {"index": str(index), "pins": [asdict(one) for one in pins]}
+    return print_result(
+        args, found, *rows([(one.id, escape_controls(one.file), _change(one)) for one in pins])
+    )
 
 
 def _change(one: Pin) -> str:
@@ -360,19 +355,15 @@ def _sanitized(pinned: Pinned) -> dict[str, Any]:
 
 def capabilities(args: argparse.Namespace) -> int:
     known, whole = KNOWN.items(), KNOWN.capability_set_hash()
-    if args.json:
-        report = {
-            "protocolVersion": PROTOCOL_VERSION,
-            "name": "reenact",
-            "version": __version__,
-            "capabilities": [{"name": name, "version": version} for name, version in known],
-            "capabilitySetHash": whole,
-        }
-        print(json_line(report))
-    else:
-        print(*rows([("capability", "version"), *known]), sep="\n")
-        print(f"hash of the set: {whole}")
-    return 0
+    report = {
+        "protocolVersion": PROTOCOL_VERSION,
+        "name": "reenact",
+        "version": __version__,
+        "capabilities": [{"name": name, "version": version} for name, version in known],
+        "capabilitySetHash": whole,
+    }
+    table = rows([("capability", "version"), *known])
+    return print_result(args, report, *table, f"hash of the set: {whole}")
 
 
 COMMANDS = {

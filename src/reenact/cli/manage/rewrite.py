@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from reenact._system import start_clock
-from reenact.cli._output import count, escape_controls, json_line, rows
+from reenact.cli._output import count, escape_controls, print_result, rows
 from reenact.cli._parser import (
     RECORDING,
     Command,
@@ -36,15 +37,9 @@ __all__ = [
 def migrate(args: argparse.Namespace) -> int:
     new = Path(args.new)
     manifest = rewrite_old(recording_at(args.old), new, start_clock())
-    if args.json:
-        print(json_line({"path": str(new), **manifest_json(manifest)}))
-    else:
-        events = count(manifest.event_count, "event")
-        version = manifest.format.version
-        print(
-            f"{escape_controls(str(new))}: {events}, now in format {version}; {escape_controls(args.old)} is unchanged"
-        )
-    return 0
+    events, version = count(manifest.event_count, "event"), manifest.format.version
+    text = f"{new}: {events}, now in format {version}; {args.old} is unchanged"
+    return print_result(args, {"path": str(new), **manifest_json(manifest)}, text)
 
 
 def recover(args: argparse.Namespace) -> int:
@@ -55,25 +50,25 @@ def recover(args: argparse.Namespace) -> int:
         if not args.cut and not error.hint and _is_open(path):
             error.hint = f"to end it before that line: reenact recover --cut {path}"
         raise
-    if args.json:
-        print(json_line(_recovery_json(path, found)))
-        return 0
-    events = count(found.manifest.event_count, "event")
-    if found.already_whole:
-        print(f"{escape_controls(str(path))}: whole already, {events}; nothing was done")
-        return 0
-    print(f"{escape_controls(str(path))}: recovered, {events} kept")
-    if found.unfinished:
-        print(f"  unfinished: {count(found.unfinished, 'call')} whose answer was still coming")
-    for what in found.cut or ("nothing",):
-        print(f"  cut: {escape_controls(what)}")
-    return 0
+    return print_result(args, _recovery_json(path, found), *_recovery_text(path, found))
 
 
 def _is_open(path: Path) -> bool:
     if path.is_dir():
         return not (path / MANIFEST).exists()
     return part_path(path).exists()
+
+
+def _recovery_text(path: Path, found: Recovery) -> Iterator[str]:
+    events = count(found.manifest.event_count, "event")
+    if found.already_whole:
+        yield f"{path}: whole already, {events}; nothing was done"
+        return
+    yield f"{path}: recovered, {events} kept"
+    if found.unfinished:
+        yield f"  unfinished: {count(found.unfinished, 'call')} whose answer was still coming"
+    for what in found.cut or ("nothing",):
+        yield f"  cut: {what}"
 
 
 def _recovery_json(path: Path, found: Recovery) -> dict[str, Any]:
@@ -100,11 +95,8 @@ def redact(args: argparse.Namespace) -> int:
     removed = redact_again(recording_at(args.source), target, redactor, start_clock())
     # A key of an object is part of a path, and may itself be what must not be seen.
     places = {seq: list(map(redactor.text, paths)) for seq, paths in removed.events.items()}
-    if args.json:
-        print(json_line(_removed_json(target, removed, places)))
-    else:
-        print("\n".join(_removed_text(target, removed, places)))
-    return 0
+    found = _removed_json(target, removed, places)
+    return print_result(args, found, *_removed_text(target, removed, places))
 
 
 def _values(name: str | None) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from reenact.cli._output import count, escape_controls, json_line, os_error, report
+from reenact.cli._output import count, escape_controls, json_line, os_error, print_result, report
 from reenact.cli._parser import (
     RECORDING,
     Command,
@@ -44,25 +44,19 @@ def sign(args: argparse.Namespace) -> int:
     path = recording_at(args.path)
     found = check(path)
     signature = put_signature(path, found.manifest, Path(args.key))
-    if args.json:
-        print(json_line({"path": str(path), "signature": str(signature)}))
-    else:
-        events = count(found.manifest.event_count, "event")
-        print(
-            f"{escape_controls(str(path))}: verified and signed, {events}; see {escape_controls(str(signature))}"
-        )
-    return 0
+    events = count(found.manifest.event_count, "event")
+    text = f"{path}: verified and signed, {events}; see {signature}"
+    return print_result(args, {"path": str(path), "signature": str(signature)}, text)
 
 
 def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
-    if args.json:
-        print(json_line({"privateKey": str(private), "publicKey": str(public)}))
-    else:
-        print(f"private key: {escape_controls(str(private))} (sign with it, give it to nobody)")
-        print(
-            f"public key: {escape_controls(str(public))} (others check with it: reenact verify --key)"
-        )
-    return 0
+    made = {"privateKey": str(private), "publicKey": str(public)}
+    return print_result(
+        args,
+        made,
+        f"private key: {private} (sign with it, give it to nobody)",
+        f"public key: {public} (others check with it: reenact verify --key)",
+    )
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ from reenact.cli._output import (
     Column,
     escape_controls,
     field,
-    json_line,
     print_result,
     print_table,
     rows,
@@ -289,11 +288,7 @@ def set_days(args: argparse.Namespace) -> int:
 
 
 def _print_retention(args: argparse.Namespace, found: dict[str, Any]) -> int:
-    if args.json:
-        print(json_line(found))
-        return 0
-    print(*rows([(kind, _days(found.get(kind))) for kind in _KINDS]), sep="\n")
-    return 0
+    return print_result(args, found, *rows([(kind, _days(found.get(kind))) for kind in _KINDS]))
 
 
 def _days(days: Any) -> str:

@@ -36,6 +36,7 @@ from reenact.cli._output import (
     field,
     json_line,
     preview,
+    print_result,
     print_table,
     size,
     time_field,
@@ -155,11 +156,8 @@ def export(args: argparse.Namespace) -> int:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
-    if args.json:
-        print(json_line({"path": str(target), "size": written}))
-    else:
-        print(f"wrote {escape_controls(str(target))}, {size(written)}")
-    return 0
+    found = {"path": str(target), "size": written}
+    return print_result(args, found, f"wrote {target}, {size(written)}")
 
 
 def prove(args: argparse.Namespace) -> int:
@@ -170,11 +168,9 @@ def prove(args: argparse.Namespace) -> int:
     found = parse_proof(data)
     target = Path(args.output or f"{args.seq}{SUFFIX}")
     target.write_bytes(data)
-    if args.json:
-        print(json_line({"path": str(target), "seq": found.index, "size": found.head.size}))
-    else:
-        print(f"wrote {escape_controls(str(target))}: record {found.index} of {found.head.size}")
-    return 0
+    wrote = {"path": str(target), "seq": found.index, "size": found.head.size}
+    text = f"wrote {target}: record {found.index} of {found.head.size}"
+    return print_result(args, wrote, text)
 
 
 _PROOF = b"c2sp.org/tlog-proof"
@@ -281,13 +277,13 @@ def _verify_record(args: argparse.Namespace, data: bytes, keys: list[Key]) -> in
     proof, envelope = check_proof(data, keys)
     record = msgspec.json.decode(proof.leaf)
     origin = proof.head.checkpoint.origin
-    if args.json:
-        print(json_line({"ok": True, "origin": origin, "seq": envelope.seq, "record": record}))
-        return 0
-    print(f"{escape_controls(origin)} has record {envelope.seq}, of {proof.head.size}: verified")
-    print(f"  {moment(envelope.at)}  {escape_controls(envelope.action)}")
-    print(f"  {preview(record, 4_000)}")
-    return 0
+    return print_result(
+        args,
+        {"ok": True, "origin": origin, "seq": envelope.seq, "record": record},
+        f"{origin} has record {envelope.seq}, of {proof.head.size}: verified",
+        f"  {moment(envelope.at)}  {envelope.action}",
+        f"  {preview(record, 4_000)}",
+    )
 
 
 def _replay(args: argparse.Namespace, path: Path, keys: list[Key]) -> int:

@@ -14,6 +14,7 @@ from reenact.cli._output import (
     escape_controls,
     field,
     json_line,
+    print_result,
     print_table,
     rows,
     time_field,
@@ -168,8 +169,7 @@ def show(args: argparse.Namespace) -> int:
 
 def cancel(args: argparse.Namespace) -> int:
     found = signed_in_client().send("POST", f"{_PATH}/{part(args.id)}/cancel")
-    print(json_line(found) if args.json else progress_line(found))
-    return 0
+    return print_result(args, found, progress_line(found))
 
 
 _STATES = ("waiting", "asked", "ended", "refused", "skipped", "cancelled")

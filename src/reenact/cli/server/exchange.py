@@ -213,17 +213,10 @@ def learn(args: argparse.Namespace) -> int:
             )
         replays.append(done["replayId"])
     found = client.send("POST", "/api/v1/noise/learn", {"replays": replays})
-    if args.json:
-        print(json_line(found))
-        return 0
     rules = found.get("rules") or []
-    route = f"{found.get('app')} {found.get('route')}"
-    print(f"{escape_controls(route)}: {count(len(rules), 'noise rule')} now")
-    for rule in rules:
-        print(
-            f"  {escape_controls(str(rule.get('kind', 'ignore'))):<10} {escape_controls(str(rule.get('path')))}"
-        )
-    return 0
+    head = f"{found.get('app')} {found.get('route')}: {count(len(rules), 'noise rule')} now"
+    lines = (f"  {rule.get('kind', 'ignore'):<10} {rule.get('path')}" for rule in rules)
+    return print_result(args, found, head, *lines)
 
 
 def prove(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from reenact.cli._client import (
     read_login,
     save_login,
 )
-from reenact.cli._output import escape_controls, json_line
+from reenact.cli._output import print_result
 from reenact.cli._parser import (
     Command,
     argument,
@@ -52,13 +52,9 @@ def login(args: argparse.Namespace) -> int:
         client.send("POST", "/api/v1/setup", asked)
     kept = _own_key(client, email, password, args)
     path = save_login(kept, os.environ)
-    if args.json:
-        print(json_line({"server": kept.server, "who": email, "keyId": kept.key_id}))
-    else:
-        print(
-            f"signed in to {escape_controls(kept.server)} as {escape_controls(email)}; the key is in {escape_controls(str(path))}"
-        )
-    return 0
+    found = {"server": kept.server, "who": email, "keyId": kept.key_id}
+    text = f"signed in to {kept.server} as {email}; the key is in {path}"
+    return print_result(args, found, text)
 
 
 def _asked_for(url: str | None) -> tuple[str, str]:
@@ -140,14 +136,12 @@ def logout(args: argparse.Namespace) -> int:
     revoked = known is not None and _revoke(known)
     delete_login(os.environ)
     said: dict[str, Any] = {"signedOut": known is not None, "revoked": revoked}
-    if args.json:
-        print(json_line(said))
-    elif known is None:
-        print(f"nobody was signed in: there is no {escape_controls(str(login_path(os.environ)))}")
+    if known is None:
+        text = f"nobody was signed in: there is no {login_path(os.environ)}"
     else:
         how = "the key is revoked" if revoked else "the key is forgotten here; it is still valid"
-        print(f"signed out of {escape_controls(known.server)}: {how}")
-    return 0
+        text = f"signed out of {known.server}: {how}"
+    return print_result(args, said, text)
 
 
 def _revoke(known: Login) -> bool:

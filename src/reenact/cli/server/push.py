@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from reenact.cli._client import part, signed_in_client
-from reenact.cli._output import count, escape_controls, json_line, size
+from reenact.cli._output import count, print_result, size
 from reenact.cli._parser import (
     RECORDING,
     Command,
@@ -16,7 +16,7 @@ from reenact.cli._parser import (
     json_flag,
     takes,
 )
-from reenact.cli._recordings import PACKED, recording_at
+from reenact.cli._recordings import PACKED, recording_at, written_json
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
 from reenact.store.pack import pack, unpack
@@ -39,12 +39,8 @@ def push(args: argparse.Namespace) -> int:
         )
     else:
         print("the server has redacted secrets in the recording", file=sys.stderr)
-    if args.json:
-        print(json_line(found))
-    else:
-        events = count(report.manifest.event_count, "event")
-        print(f"{escape_controls(str(found.get('captureId')))}: {events}, {size(large)}")
-    return 0
+    events = count(report.manifest.event_count, "event")
+    return print_result(args, found, f"{found.get('captureId')}: {events}, {size(large)}")
 
 
 def pull(args: argparse.Namespace) -> int:
@@ -54,22 +50,9 @@ def pull(args: argparse.Namespace) -> int:
         packed = Path(folder) / f"run{PACKED}"
         client.download(f"/api/v1/captures/{part(args.id)}", packed)
         report = unpack(packed, target)
-    if args.json:
-        manifest = report.manifest
-        print(
-            json_line(
-                {
-                    "path": str(target),
-                    "events": manifest.event_count,
-                    "contentHash": manifest.integrity.content_hash,
-                }
-            )
-        )
-    else:
-        print(
-            f"{escape_controls(str(target))}: {count(report.manifest.event_count, 'event')}, verified"
-        )
-    return 0
+    events = count(report.manifest.event_count, "event")
+    text = f"{target}: {events}, verified"
+    return print_result(args, written_json(target, report.manifest), text)
 
 
 def _compare(found: str, expected: str, who: str) -> None:

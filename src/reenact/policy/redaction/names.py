@@ -12,7 +12,7 @@ a small number or an identifier of a known form. Every other value under a secre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache
 
@@ -83,71 +83,43 @@ def _stem(words: str, plural: str = "", *, then: Sequence[str] = ()) -> Stem:
     return Stem(tuple(parts), pattern, ends=tuple(sorted(ends)))
 
 
+def _stems(listed: str) -> Iterator[Stem]:
+    """Return the stems of a list with commas, in which ``s?`` stands for a plural."""
+    for words in listed.split(","):
+        singular = words.strip().removesuffix(" s?")
+        yield _stem(singular, "s?" if words.rstrip().endswith(" s?") else "")
+
+
 _STEMS = (
     _stem("pass word", "s?", then="confirmation confirm again hash verify old new".split()),
-    _stem("passwd"),
-    _stem("pwd"),
-    _stem("pass phrase"),
+    *_stems("passwd, pwd, pass phrase"),
     _stem("secret", "s?", then=("value", "text", "string", "key", "access key")),
     _stem("token", then=("value", "secret")),
-    _stem("access tokens"),
-    _stem("refresh tokens"),
-    _stem("auth tokens"),
-    _stem("session tokens"),
-    _stem("api tokens"),
-    _stem("api key", "s?"),
-    _stem("access key", "s?"),
+    *_stems(
+        """
+        access tokens, refresh tokens, auth tokens, session tokens, api tokens, api key s?,
+        access key s?
+        """
+    ),
     _stem("private key", "s?", then=("pem", "data")),
-    _stem("account key"),
-    _stem("auth key"),
-    _stem("deploy key"),
-    _stem("encryption key"),
-    _stem("functions key"),
-    _stem("license key"),
-    _stem("master key"),
-    _stem("service role key"),
-    _stem("shared key"),
-    _stem("signing key"),
-    _stem("ssh key"),
-    _stem("subscription key"),
-    _stem("webhook url"),
-    _stem("connection string"),
-    _stem("credential", "s?"),
-    _stem("creds"),
-    _stem("authorization"),
-    _stem("basic auth"),
-    _stem("cookie", "s?"),
-    _stem("csrf"),
-    _stem("xsrf"),
-    _stem("code verifier"),
-    _stem("device code"),
-    _stem("client assertion"),
-    _stem("amz signature"),
-    _stem("goog signature"),
-    _stem("passcode"),
-    _stem("card number"),
-    _stem("credit card"),
-    _stem("security code"),
-    _stem("verification code", "s?"),
-    _stem("recovery code", "s?"),
-    _stem("backup code", "s?"),
-    _stem("auth code"),
-    _stem("authorization code"),
-    _stem("confirmation code"),
-    _stem("otp code"),
-    _stem("mfa code"),
-    _stem("sms code"),
-    _stem("totp code"),
-    _stem("saml response"),
-    _stem("saml assertion"),
+    *_stems(
+        """
+        account key, auth key, deploy key, encryption key, functions key, license key,
+        master key, service role key, shared key, signing key, ssh key, subscription key,
+        webhook url, connection string, credential s?, creds, authorization, basic auth,
+        cookie s?, csrf, xsrf, code verifier, device code, client assertion, amz signature,
+        goog signature, passcode, card number, credit card, security code, verification code s?,
+        recovery code s?, backup code s?, auth code, authorization code, confirmation code,
+        otp code, mfa code, sms code, totp code, saml response, saml assertion
+        """
+    ),
     _stem("mnemonic", then=("phrase",)),
-    _stem("seed phrase"),
-    _stem("recovery phrase"),
-    _stem("session id"),
-    _stem("sessid"),
-    _stem("x session"),
-    _stem("gitlab session"),
-    _stem("contribsys com"),
+    *_stems(
+        """
+        seed phrase, recovery phrase, session id, sessid, x session, gitlab session,
+        contribsys com
+        """
+    ),
     Stem(("-pat",), "-pat", ends=("pat",)),
     Stem(("_pat",), "_pat", ends=("pat",)),
 )

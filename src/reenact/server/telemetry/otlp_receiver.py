@@ -20,8 +20,7 @@ from starlette.responses import Response
 from reenact.errors import ExtraMissing, UsageError, ValueRefused
 from reenact.exchange.model import Exchange
 from reenact.format.canonical import digest_bytes, jcs
-from reenact.interop.otel import Group, Received, Span, to_current
-from reenact.interop.otel_json import answer_json, read_json
+from reenact.interop.otel import Group, Received, Span, answer_json, read_json, to_current
 from reenact.interop.otel_protobuf import answer_protobuf, read_protobuf
 from reenact.policy.redaction.redactor import Redactor
 from reenact.server.context import RequestContext
