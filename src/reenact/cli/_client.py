@@ -69,11 +69,7 @@ class Client:
             return self._read(response)
 
     def send(
-        self,
-        method: str,
-        path: str,
-        value: Any = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, path: str, value: Any = None, headers: Mapping[str, str] | None = None
     ) -> Any:
         """Send ``value`` as JSON and return the JSON of the response; None for an empty response."""
         body = None if value is None else msgspec.json.encode(value)
@@ -383,10 +379,7 @@ _OTHERWISE: Final = {
 """Hints by error code for responses without one."""
 
 _LISTS: Final = (
-    (
-        "/api/v1/replays",
-        "see what there is: reenact exchange replays",
-    ),
+    ("/api/v1/replays", "see what there is: reenact exchange replays"),
     ("/api/v1/exchanges", "see what there is: reenact exchange ls"),
     ("/api/v1/captures", "send it first: reenact push RUN"),
     ("/api/v1/users", "see who there is: reenact user ls"),

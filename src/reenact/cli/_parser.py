@@ -323,8 +323,7 @@ rules = takes(
         "(repeatable)",
     ),
     argument(
-        "--boundary MODULE...",
-        "a module of yours that covers another client library (repeatable)",
+        "--boundary MODULE...", "a module of yours that covers another client library (repeatable)"
     ),
 )
 """Options about the policy of a program."""

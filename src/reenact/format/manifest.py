@@ -265,9 +265,7 @@ def parse(encoded: bytes, *, place: str) -> dict[str, Any]:
         raw = decode(encoded)
     except ValueRefused as error:
         raise RecordingDamaged(
-            f"{place} cannot be read: {error.message}",
-            place=place,
-            hint="restore it from a copy",
+            f"{place} cannot be read: {error.message}", place=place, hint="restore it from a copy"
         ) from None
     if not isinstance(raw, dict):
         raise RecordingDamaged(f"{place} is not a JSON object", place=place)

@@ -25,10 +25,7 @@ from reenact.interop.model import (
     settled,
 )
 
-__all__ = [
-    "read",
-    "write",
-]
+__all__ = ["read", "write"]
 
 _VERSIONS = ("1.1", "1.2")
 _SCHEMES = ("http", "https")

@@ -47,17 +47,7 @@ from reenact.store.sinks.base import Options
 from reenact.store.sinks.tape import TapeSink
 from reenact.store.warning import Warn
 
-__all__ = [
-    "TAPE",
-    "Job",
-    "Moved",
-    "Origin",
-    "Taken",
-    "jobs",
-    "move",
-    "policy_of",
-    "take",
-]
+__all__ = ["TAPE", "Job", "Moved", "Origin", "Taken", "jobs", "move", "policy_of", "take"]
 
 IMPORTED = "importedFrom"
 """Key in a manifest's environment for the format that the recording was imported from."""
@@ -215,11 +205,7 @@ def _times(items: Sequence[Item], written: int | None) -> Iterator[int]:
 
 
 def _record(
-    items: Sequence[Any],
-    times: Sequence[int],
-    settings: Settings,
-    sink: TapeSink,
-    clock: _Stamps,
+    items: Sequence[Any], times: Sequence[int], settings: Settings, sink: TapeSink, clock: _Stamps
 ) -> tuple[int, Manifest | None]:
     parts = SessionResources(
         clock, settings.redactor(), sink=sink, budget=RecordingBudget(settings.policy)

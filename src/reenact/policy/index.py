@@ -60,11 +60,7 @@ _LONGEST_ID = 128
 
 
 class _Part(
-    msgspec.Struct,
-    frozen=True,
-    rename="camel",
-    forbid_unknown_fields=True,
-    omit_defaults=True,
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
     """Base class with the encoding rules of the index."""
 

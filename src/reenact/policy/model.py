@@ -179,11 +179,7 @@ _INSIDE = frozenset({"time.now", "random", "env.read", "fs.read", "fs.write"})
 
 
 class _Part(
-    msgspec.Struct,
-    frozen=True,
-    rename="camel",
-    forbid_unknown_fields=True,
-    omit_defaults=True,
+    msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
 ):
     """Base class with the encoding rules of policy files."""
 
@@ -314,8 +310,7 @@ class Policy(_Part, frozen=True, kw_only=True):
         Literal["record", "pass"], Meta(description="whether randomness is re-enacted")
     ] = "record"
     durability: Annotated[
-        Literal["none", "interval", "event"],
-        Meta(description="how much a loss of power may cost"),
+        Literal["none", "interval", "event"], Meta(description="how much a loss of power may cost")
     ] = "interval"
     allow_passthrough: Annotated[
         bool, Meta(description="whether a rule may let calls out of the machine unrecorded")

@@ -17,13 +17,7 @@ from reenact.errors import DivergenceError, RecordingError, RecordingMissing, Re
 from reenact.pytest_plugin.cassette import Choice, command, project_root
 from reenact.pytest_plugin.item_session import ItemSession
 
-__all__ = [
-    "is_own",
-    "own_frames",
-    "own_stack",
-    "report_facts",
-    "show_divergence",
-]
+__all__ = ["is_own", "own_frames", "own_stack", "report_facts", "show_divergence"]
 
 
 def show_divergence(

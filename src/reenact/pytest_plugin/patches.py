@@ -19,13 +19,7 @@ from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError
 from reenact.hermetic.endpoints import remember_bound
 
-__all__ = [
-    "FreezingPatch",
-    "import_patch",
-    "make_patches",
-    "noticing_servers",
-    "runner_patch",
-]
+__all__ = ["FreezingPatch", "import_patch", "make_patches", "noticing_servers", "runner_patch"]
 
 
 def make_patches() -> list[Installable]:

@@ -48,15 +48,7 @@ from reenact.store.sinks.base import watch_forks
 from reenact.store.sinks.copy import CopyOnWriteSink
 from reenact.store.source import SeekableSource
 
-__all__ = [
-    "Cassette",
-    "Meter",
-    "Serving",
-    "Stats",
-    "Writing",
-    "check_key_is_left",
-    "entry_data",
-]
+__all__ = ["Cassette", "Meter", "Serving", "Stats", "Writing", "check_key_is_left", "entry_data"]
 
 _NUMBERS = dict(
     zip(

@@ -14,9 +14,7 @@ from reenact.format.canonical import digest_bytes
 from reenact.store.files import PRIVATE_FILE, make_private_folder, read_regular
 from reenact.store.log_writer import write_whole
 
-__all__ = [
-    "Blobs",
-]
+__all__ = ["Blobs"]
 
 _HEX = frozenset("0123456789abcdef")
 _counter = itertools.count()

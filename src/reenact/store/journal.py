@@ -44,13 +44,7 @@ from reenact.store.log_reader import LogReader
 from reenact.store.log_writer import whole_lines, write_whole
 from reenact.store.payload_encoder import prepare
 
-__all__ = [
-    "Journal",
-    "Note",
-    "add_unfinished",
-    "journal_path",
-    "recover_journal",
-]
+__all__ = ["Journal", "Note", "add_unfinished", "journal_path", "recover_journal"]
 
 _SMALL = 64 * 1024
 """Size in bytes below which a journal is not emptied.

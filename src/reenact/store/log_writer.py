@@ -13,12 +13,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from reenact.format.manifest import Checkpoints
-from reenact.store.files import (
-    close_descriptor,
-    hold_descriptor,
-    open_regular,
-    sync_file,
-)
+from reenact.store.files import close_descriptor, hold_descriptor, open_regular, sync_file
 
 __all__ = [
     "Durability",

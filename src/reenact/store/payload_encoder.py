@@ -21,12 +21,7 @@ from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.blobs import Blobs
 from reenact.store.payload_decoder import BESIDE, body_text, short_digest
 
-__all__ = [
-    "BLOB_THRESHOLD",
-    "PayloadEncoder",
-    "Prepared",
-    "prepare",
-]
+__all__ = ["BLOB_THRESHOLD", "PayloadEncoder", "Prepared", "prepare"]
 
 BLOB_THRESHOLD = 64 * 1024
 

@@ -197,8 +197,7 @@ def _no_tape(path: Path) -> RecordingMissing | RecordingUnfinished:
                 f"{path} is still being recorded", hint="wait for the program to end"
             )
         return RecordingUnfinished(
-            f"{path} was never finished: there is only {part.name}",
-            hint=f"reenact recover {path}",
+            f"{path} was never finished: there is only {part.name}", hint=f"reenact recover {path}"
         )
     return RecordingMissing(f"there is no recording at {path}", hint="check the path")
 

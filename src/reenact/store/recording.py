@@ -187,10 +187,7 @@ def again(seed: Seed, clock: Clock) -> Seed:
     """The seed of another recording of the same program, which starts now."""
     drawn = id_bytes(16).hex()
     return msgspec.structs.replace(
-        seed,
-        capture_id=f"cap_{drawn[:16]}",
-        run_id=f"run_{drawn[16:]}",
-        created_at=clock(),
+        seed, capture_id=f"cap_{drawn[:16]}", run_id=f"run_{drawn[16:]}", created_at=clock()
     )
 
 

@@ -124,11 +124,7 @@ def _recover_alone(folder: Path, now: Now, cut_damage: bool) -> Recovery:
     drop_empty_segments(folder)
     cut += [f"blob {name}, which no event refers to" for name in set_orphans_aside(folder)]
     manifest = close_manifest(
-        seed,
-        sums,
-        blobs=blob_totals(Blobs(folder / BLOBS)),
-        completed_at=now(),
-        status="recovered",
+        seed, sums, blobs=blob_totals(Blobs(folder / BLOBS)), completed_at=now(), status="recovered"
     )
     replace_file(folder / MANIFEST, encode_manifest(manifest))
     drop_marks(folder)

@@ -74,9 +74,7 @@ def sign(recording: Path, manifest: Manifest, key_file: Path) -> Path:
     key = _private(key_file)
     public = key.public_key().public_bytes(serial.Encoding.Raw, serial.PublicFormat.Raw)
     signature = _Signature(
-        "ed25519",
-        b64encode(public).decode(),
-        b64encode(key.sign(_message(manifest))).decode(),
+        "ed25519", b64encode(public).decode(), b64encode(key.sign(_message(manifest))).decode()
     )
     target = signature_path(recording)
     replace_file(target, msgspec.json.format(msgspec.json.encode(signature)) + b"\n")

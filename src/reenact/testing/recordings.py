@@ -25,13 +25,7 @@ from reenact.store.sinks.base import Options
 from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 from reenact.testing.sessions import VirtualClock
 
-__all__ = [
-    "Line",
-    "call_of",
-    "lines_of",
-    "parse_line",
-    "recording",
-]
+__all__ = ["Line", "call_of", "lines_of", "parse_line", "recording"]
 
 _HEAD = re.compile(r"(?P<lane>[\d.]+)\s+(?P<kind>[^\s{=]+)(?:\s+(?P<name>[^\s{=]+))?\s*")
 _read = json.JSONDecoder().raw_decode

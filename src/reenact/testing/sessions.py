@@ -31,11 +31,7 @@ from reenact.store.sinks.copy import CopyOnWriteSink
 from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
 from reenact.store.warning import Warn
 
-__all__ = [
-    "MemorySession",
-    "VirtualClock",
-    "memory_session",
-]
+__all__ = ["MemorySession", "VirtualClock", "memory_session"]
 
 _START = 1_700_000_000_000
 _NANOSECONDS = 1_000_000

@@ -15,13 +15,7 @@ import msgspec
 
 from reenact._system import start_clock
 from reenact.cli._output import count, escape_controls, json_line, rows, size
-from reenact.cli._parser import (
-    Command,
-    Group,
-    argument,
-    json_flag,
-    takes,
-)
+from reenact.cli._parser import Command, Group, argument, json_flag, takes
 from reenact.cli.manage._cassette_inventory import (
     Cassette,
     CassetteUsage,
@@ -337,5 +331,5 @@ COMMANDS = {
                 run=check,
             ),
         },
-    ),
+    )
 }

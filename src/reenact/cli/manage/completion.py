@@ -6,12 +6,7 @@ import argparse
 
 import shtab
 
-from reenact.cli._parser import (
-    Command,
-    argument,
-    make_parser,
-    takes,
-)
+from reenact.cli._parser import Command, argument, make_parser, takes
 from reenact.errors import UsageError
 
 __all__ = ["COMMANDS"]
@@ -48,5 +43,5 @@ COMMANDS = {
         example='eval "$(reenact completion bash)"',
         arguments=takes(argument("shell", "the shell to complete for", choices=SHELLS)),
         run=completion,
-    ),
+    )
 }

@@ -10,15 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reenact.cli._output import count, escape_controls, json_line, report, size
-from reenact.cli._parser import (
-    NEAREST,
-    Command,
-    argument,
-    json_flag,
-    recording,
-    root,
-    takes,
-)
+from reenact.cli._parser import NEAREST, Command, argument, json_flag, recording, root, takes
 from reenact.cli._recordings import recording_at
 from reenact.errors import RecordingExists, UsageError
 from reenact.interop.exporter import give

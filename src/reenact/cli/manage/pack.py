@@ -6,13 +6,7 @@ import argparse
 from pathlib import Path
 
 from reenact.cli._output import count, print_result, size
-from reenact.cli._parser import (
-    RECORDING,
-    Command,
-    argument,
-    json_flag,
-    takes,
-)
+from reenact.cli._parser import RECORDING, Command, argument, json_flag, takes
 from reenact.cli._recordings import PACKED, recording_at, written_json
 from reenact.errors import UsageError
 from reenact.store.pack import pack as write_packed

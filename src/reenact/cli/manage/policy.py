@@ -17,15 +17,7 @@ from msgspec import structs
 
 from reenact._version import __version__
 from reenact.cli._output import count, escape_controls, json_line, print_result, report, rows
-from reenact.cli._parser import (
-    NEAREST,
-    Command,
-    Group,
-    argument,
-    json_flag,
-    root,
-    takes,
-)
+from reenact.cli._parser import NEAREST, Command, Group, argument, json_flag, root, takes
 from reenact.errors import UsageError
 from reenact.policy.access import KNOWN, PROTOCOL_VERSION
 from reenact.policy.files import Finding
@@ -45,12 +37,7 @@ from reenact.policy.x07_files import load_arch
 from reenact.policy.x07_importer import Import, import_arch
 from reenact.store.files import replace_file
 
-__all__ = [
-    "COMMANDS",
-    "EffectiveSetting",
-    "Origin",
-    "describe",
-]
+__all__ = ["COMMANDS", "EffectiveSetting", "Origin", "describe"]
 
 _SHORT = len("sha256:") + 8
 _FATE = len("changed")

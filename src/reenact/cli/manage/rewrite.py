@@ -11,14 +11,7 @@ from typing import Any
 
 from reenact._system import start_clock
 from reenact.cli._output import count, escape_controls, print_result, rows
-from reenact.cli._parser import (
-    RECORDING,
-    Command,
-    argument,
-    json_flag,
-    recording,
-    takes,
-)
+from reenact.cli._parser import RECORDING, Command, argument, json_flag, recording, takes
 from reenact.cli._recordings import manifest_json, recording_at
 from reenact.errors import RecordingDamaged, UsageError
 from reenact.policy.redaction.redactor import Redactor
@@ -29,9 +22,7 @@ from reenact.store.recover import recover as close_unfinished
 from reenact.store.rewrite import RedactionResult, redact_again
 from reenact.store.rewrite import migrate as rewrite_old
 
-__all__ = [
-    "COMMANDS",
-]
+__all__ = ["COMMANDS"]
 
 
 def migrate(args: argparse.Namespace) -> int:

@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from reenact.cli._output import count, escape_controls, json_line, os_error, print_result, report
-from reenact.cli._parser import (
-    RECORDING,
-    Command,
-    argument,
-    json_flag,
-    recordings,
-    takes,
-)
+from reenact.cli._parser import RECORDING, Command, argument, json_flag, recordings, takes
 from reenact.cli._recordings import recording_at
 from reenact.errors import RecordingError, UsageError
 from reenact.store.verify import Report
 from reenact.store.verify import verify as check
 
-__all__ = [
-    "COMMANDS",
-]
+__all__ = ["COMMANDS"]
 
 
 def sign(args: argparse.Namespace) -> int:

@@ -18,13 +18,7 @@ from reenact.exchange.comparison.result import ANSWERS
 from reenact.format.json_path import format_pointer, parse
 from reenact.search.query import moment
 
-__all__ = [
-    "ComparisonPrinter",
-    "ExchangePrinter",
-    "divergence_lines",
-    "first_line",
-    "milliseconds",
-]
+__all__ = ["ComparisonPrinter", "ExchangePrinter", "divergence_lines", "first_line", "milliseconds"]
 
 _VALUE, _SHORT_VALUE = 200, 120
 _SHOWN_CHANGES = 6

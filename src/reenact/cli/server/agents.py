@@ -7,12 +7,7 @@ from typing import Any
 
 from reenact.cli._client import signed_in_client
 from reenact.cli._output import Column, field, print_table, time_field
-from reenact.cli._parser import (
-    Command,
-    argument,
-    list_flags,
-    takes,
-)
+from reenact.cli._parser import Command, argument, list_flags, takes
 
 __all__ = ["COMMANDS"]
 
@@ -64,5 +59,5 @@ COMMANDS = {
             list_flags("the agents"),
         ),
         run=agents,
-    ),
+    )
 }

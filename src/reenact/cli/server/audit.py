@@ -450,5 +450,5 @@ COMMANDS = {
                 run=prove,
             ),
         },
-    ),
+    )
 }

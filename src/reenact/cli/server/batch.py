@@ -31,13 +31,7 @@ from reenact.cli._parser import (
     takes,
     to_search,
 )
-from reenact.cli.server._replays import (
-    ending,
-    exit_code,
-    follow,
-    replay_arguments,
-    replay_options,
-)
+from reenact.cli.server._replays import ending, exit_code, follow, replay_arguments, replay_options
 from reenact.errors import ServerUnusable, UsageError
 
 __all__ = ["COMMANDS"]
@@ -326,5 +320,5 @@ COMMANDS = {
                 run=cancel,
             ),
         },
-    ),
+    )
 }

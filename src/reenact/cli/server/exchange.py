@@ -445,5 +445,5 @@ COMMANDS = {
                 run=prove,
             ),
         },
-    ),
+    )
 }

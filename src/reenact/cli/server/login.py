@@ -20,12 +20,7 @@ from reenact.cli._client import (
     save_login,
 )
 from reenact.cli._output import print_result
-from reenact.cli._parser import (
-    Command,
-    argument,
-    json_flag,
-    takes,
-)
+from reenact.cli._parser import Command, argument, json_flag, takes
 from reenact.errors import ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Secret, parse_address
 

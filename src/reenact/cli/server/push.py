@@ -9,13 +9,7 @@ from pathlib import Path
 
 from reenact.cli._client import part, signed_in_client
 from reenact.cli._output import count, print_result, size
-from reenact.cli._parser import (
-    RECORDING,
-    Command,
-    argument,
-    json_flag,
-    takes,
-)
+from reenact.cli._parser import RECORDING, Command, argument, json_flag, takes
 from reenact.cli._recordings import PACKED, recording_at, written_json
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes

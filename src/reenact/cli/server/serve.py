@@ -8,13 +8,7 @@ import sys
 from pathlib import Path
 
 from reenact.cli._output import count
-from reenact.cli._parser import (
-    Command,
-    argument,
-    json_flag,
-    number,
-    takes,
-)
+from reenact.cli._parser import Command, argument, json_flag, number, takes
 from reenact.errors import ExtraMissing, UsageError
 
 __all__ = ["COMMANDS"]
@@ -175,5 +169,5 @@ COMMANDS = {
             json_flag("errors as JSON"),
         ),
         run=serve,
-    ),
+    )
 }

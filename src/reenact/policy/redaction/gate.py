@@ -38,14 +38,7 @@ from reenact.policy.redaction.prescan import Clue, ClueIndex, WordIndex, clue_of
 from reenact.policy.redaction.structure import CHUNKS, GATE_ESCAPED, GATE_RAW
 from reenact.policy.redaction.tokens import GATE_EDGE, SHAPES, Shape
 
-__all__ = [
-    "Engine",
-    "Gate",
-    "Pattern",
-    "PatternCache",
-    "Verdict",
-    "pattern_cache",
-]
+__all__ = ["Engine", "Gate", "Pattern", "PatternCache", "Verdict", "pattern_cache"]
 
 Engine = Literal["auto", "hyperscan", "python"]
 
@@ -89,13 +82,7 @@ _BESIDE_CODE = (
 _ESCAPED_ASCII = _caseless(r"\\u00(?:0[9ad]|[2-7][0-9a-f])", "\\u00")
 
 _PROGRAM_PATTERNS = tuple(
-    Pattern(
-        *gate_program(name),
-        caseless=True,
-        then=GATE_FLAG,
-        within=program.within,
-        edge=True,
-    )
+    Pattern(*gate_program(name), caseless=True, then=GATE_FLAG, within=program.within, edge=True)
     for name, program in PROGRAMS.items()
 )
 _NET = Pattern((clue_of("net", leads=True),), GATE_NET, caseless=True, edge=True)

@@ -87,9 +87,7 @@ def decoded(data: bytes) -> tuple[str, str]:
 
 
 def rejoin(
-    parts: Sequence[str] | Sequence[bytes],
-    find: Callable[[str], list[Finding]],
-    salt: bytes | None,
+    parts: Sequence[str] | Sequence[bytes], find: Callable[[str], list[Finding]], salt: bytes | None
 ) -> tuple[list[str | bytes], str]:
     """The parts without the secrets of their joined text, and the rule of the first, or ``""``.
 

@@ -27,13 +27,7 @@ from reenact.policy.redaction.prescan import ClueIndex, IndexedText
 from reenact.policy.redaction.strict import find_strict
 from reenact.policy.redaction.tokens import SHAPES
 
-__all__ = [
-    "TextScanner",
-    "View",
-    "fold",
-    "replace",
-    "unquote",
-]
+__all__ = ["TextScanner", "View", "fold", "replace", "unquote"]
 
 # The complete user info is redacted, because a token can also be in the place of the user.
 _USERINFO = lazy_pattern(

@@ -227,10 +227,7 @@ SHAPES: tuple[Shape, ...] = (
     _BEARER,
     _BASIC,
     _prefixed(
-        "jwt",
-        "eyJ",
-        rf"eyJ{_URL64}{{10,}}\.{_URL64}{{6,}}(?:\.{_URL64}*){{0,3}}",
-        edge=True,
+        "jwt", "eyJ", rf"eyJ{_URL64}{{10,}}\.{_URL64}{{6,}}(?:\.{_URL64}*){{0,3}}", edge=True
     ),
     _PEM,
     _prefixed("anthropic", "sk-ant-", rf"sk-ant-{_URL64}{{8,}}"),
@@ -431,11 +428,7 @@ SHAPES: tuple[Shape, ...] = (
     _prefixed("gocardless", "live_", r"live_[A-Za-z0-9_\-=]{40}", check=_has_digits, ends=True),
     _prefixed("grafana-cloud", "glc_", r"glc_[A-Za-z0-9+/]{20,}={0,3}"),
     _prefixed("grafana-legacy", "eyJrIjoi", r"eyJrIjoi[A-Za-z0-9+/]{40,}={0,3}"),
-    _prefixed(
-        "harness",
-        "pat. sat.",
-        rf"[ps]at\.{_URL64}{{22}}\.{_ALNUM}{{24}}\.{_ALNUM}{{20}}",
-    ),
+    _prefixed("harness", "pat. sat.", rf"[ps]at\.{_URL64}{{22}}\.{_ALNUM}{{24}}\.{_ALNUM}{{20}}"),
     _prefixed(
         "terraform",
         ".atlasv1.",
@@ -497,11 +490,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _prefixed("openshift", "sha256~", rf"sha256~{_URL64}{{40,}}"),
     _prefixed("pinecone", "pcsk_", rf"pcsk_{_ALNUM}[A-Za-z0-9_]{{20,}}"),
-    _prefixed(
-        "plaid",
-        "access-",
-        rf"access-(?:sandbox|development|production)-{_UUID}",
-    ),
+    _prefixed("plaid", "access-", rf"access-(?:sandbox|development|production)-{_UUID}"),
     _prefixed("planetscale", "pscale_", r"pscale_(?:tkn|oauth|pw)_[A-Za-z0-9_=.\-]{24,}"),
     _prefixed("postman", "PMAK-", rf"PMAK-{_HEX}{{24}}-{_HEX}{{30,}}"),
     _prefixed("prefect", "pnu_ pnb_", rf"pn[ub]_{_ALNUM}{{30,}}"),
@@ -522,11 +511,7 @@ SHAPES: tuple[Shape, ...] = (
     _prefixed("together", "tgp_v1_", rf"tgp_v1_{_URL64}{{30,}}"),
     _prefixed("twilio", "SK", r"SK[0-9a-fA-F]{32}", gate=r"SK[0-9a-fA-F]{32}", ends=True),
     _prefixed(
-        "twitter",
-        "aaaaaaaaaaaaaaaaaaaaaa",
-        r"A{22}[A-Za-z0-9%]{60,}",
-        ends=True,
-        check=_is_varied,
+        "twitter", "aaaaaaaaaaaaaaaaaaaaaa", r"A{22}[A-Za-z0-9%]{60,}", ends=True, check=_is_varied
     ),
     _prefixed("typeform", "tfp_", r"tfp_[A-Za-z0-9_.=\-]{40,}"),
     _prefixed("vercel-blob", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9_]{20,}"),

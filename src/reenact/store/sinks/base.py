@@ -24,13 +24,7 @@ from reenact.store.payload_encoder import BLOB_THRESHOLD, PayloadEncoder, Prepar
 from reenact.store.seal import Seal, SealedValues
 from reenact.store.warning import Warn, print_warning
 
-__all__ = [
-    "CopySink",
-    "Options",
-    "Sink",
-    "Writer",
-    "values_to_seal",
-]
+__all__ = ["CopySink", "Options", "Sink", "Writer", "values_to_seal"]
 
 Status = Literal["ok", "error", "recovered"]
 

@@ -28,12 +28,7 @@ from reenact.store.payload_encoder import Prepared, prepare
 from reenact.store.sinks.base import Options, Status, watch_forks
 from reenact.store.sinks.directory import DirectorySink
 
-__all__ = [
-    "LARGEST",
-    "BufferedSink",
-    "Contents",
-    "PreparedCache",
-]
+__all__ = ["LARGEST", "BufferedSink", "Contents", "PreparedCache"]
 
 LARGEST = 256 * 1024
 """Bytes of events that stay in memory."""

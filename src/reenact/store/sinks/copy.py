@@ -20,11 +20,7 @@ from reenact.store.sinks.base import CopySink, Status, watch_forks
 from reenact.store.source import SeekableSource
 from reenact.store.warning import Warn, print_warning
 
-__all__ = [
-    "BranchSink",
-    "Copier",
-    "CopyOnWriteSink",
-]
+__all__ = ["BranchSink", "Copier", "CopyOnWriteSink"]
 
 
 class Copier:
@@ -370,8 +366,7 @@ class CopyOnWriteSink:
         reader = self._reader
         try:
             copier.rest(
-                lambda seq: not self._used[seq] and self._is_kept(reader.at(seq)),
-                self._rest_fields,
+                lambda seq: not self._used[seq] and self._is_kept(reader.at(seq)), self._rest_fields
             )
         except ReenactError as error:
             self._fail(error.message)

@@ -22,12 +22,7 @@ from reenact.store.payload_encoder import Prepared, prepare
 from reenact.store.seal import Restored, Seal, SealedLine, SealedValues, restore
 from reenact.store.sinks.base import Options, Status, values_to_seal, watch_forks
 
-__all__ = [
-    "MemorySink",
-    "MemorySource",
-    "memory_seed",
-    "memory_source",
-]
+__all__ = ["MemorySink", "MemorySource", "memory_seed", "memory_source"]
 
 _START = 1_700_000_000_000
 """Milliseconds since the epoch: when recordings in memory are made."""

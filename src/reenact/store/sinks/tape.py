@@ -158,14 +158,7 @@ class TapeSink:
             part.unlink()
             raise
         blobs = tape_blobs(part)
-        return Writer(
-            log,
-            TapePrefix(),
-            blobs,
-            None,
-            self._options,
-            lambda: scan_tape(part, blobs),
-        )
+        return Writer(log, TapePrefix(), blobs, None, self._options, lambda: scan_tape(part, blobs))
 
     def append(self, event: Draft) -> int:
         return self.append_copy(event, ())
