@@ -415,7 +415,7 @@ def _keeping(library: Library, original: Callable[..., Any]) -> Callable[..., An
 
 def requests_patches(library: ModuleType) -> list[Patch]:
     """Return the patches of ``requests.adapters``."""
-    return [Patch(library.HTTPAdapter, "send", _note_requests_reads)]
+    return [Patch(library.HTTPAdapter, "send", _note_requests_reads, repeatable=True)]
 
 
 def _note_requests_reads(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from reenact.boundaries.mcp.messages import CLOSED, dump_item, is_answer, is_request, make_message
-from reenact.engine.execution.stream_chunks import END
+from reenact.engine.execution.steps import END
 from reenact.engine.patches import unpatched_loop
 from reenact.engine.session.context import context_outside_sessions
 from reenact.format.event import Data

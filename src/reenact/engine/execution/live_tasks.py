@@ -15,8 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from reenact.engine.codecs import BufferedResponse
-from reenact.engine.execution.steps import Outcome
-from reenact.engine.execution.stream_chunks import END
+from reenact.engine.execution.steps import END, Outcome
 from reenact.engine.patches import unpatched_loop
 from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 from reenact.engine.session.context import context_outside_sessions

@@ -28,6 +28,7 @@ from reenact.engine.scheduling.delivery_order import DeliveryToken
 from reenact.format.event import Data
 
 __all__ = [
+    "END",
     "Delay",
     "HandOver",
     "LiveCall",
@@ -41,6 +42,9 @@ __all__ = [
     "Stream",
     "WaitForTurn",
 ]
+
+END = object()
+"""Marker after the last chunk of a stream."""
 
 Live = Callable[[], Any]
 """Function that makes a call live: it returns the result, or in a task an awaitable of it."""

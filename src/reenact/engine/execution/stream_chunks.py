@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from reenact.engine._lazy import lazy_module
 from reenact.engine.call import CHUNK, Call
 from reenact.engine.codecs import StreamCodec, result_field
-from reenact.engine.execution.steps import Outcome
+from reenact.engine.execution.steps import END, Outcome
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.session.context import (
@@ -30,7 +30,6 @@ else:
     live_tasks = lazy_module("reenact.engine.execution.live_tasks")
 
 __all__ = [
-    "END",
     "LiveIterator",
     "ToolIterator",
     "chunk_name",
@@ -39,9 +38,6 @@ __all__ = [
     "refuse_sent_value",
     "returned_value",
 ]
-
-END = object()
-"""Marker after the last chunk."""
 
 
 def chunk_name(position: int, number: int) -> str:

@@ -33,9 +33,8 @@ from reenact.engine.codecs import (
     result_field,
 )
 from reenact.engine.execution.pace import RecordedPace
-from reenact.engine.execution.steps import Outcome
+from reenact.engine.execution.steps import END, Outcome
 from reenact.engine.execution.stream_chunks import (
-    END,
     LiveIterator,
     ToolIterator,
     chunk_name,

@@ -19,8 +19,8 @@ from reenact.engine.codecs import (
     StreamCodec,
 )
 from reenact.engine.execution.pace import RecordedPace
-from reenact.engine.execution.steps import Delay, OpenStream, Outcome, ServeNow, Steps, Stream
-from reenact.engine.execution.stream_chunks import END, LiveIterator
+from reenact.engine.execution.steps import END, Delay, OpenStream, Outcome, ServeNow, Steps, Stream
+from reenact.engine.execution.stream_chunks import LiveIterator
 from reenact.engine.execution.stream_record_replay import (
     PresetStream,
     RecordedStream,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -146,8 +147,10 @@ class DirectorySink:
         write_whole(fd, msgspec.json.encode(begun) + b"\n", 0)
         self._writer = new_writer(folder / EVENTS, folder, seed, self._options)
 
-    def append(self, event: Draft) -> int:
-        return self._own().append(event) if self._guest is None else self._guest.append(event)
+    @property
+    def append(self) -> Callable[[Draft], int]:
+        """Append an event: in a forked child to its own segment, else to the log."""
+        return self._own().append if self._guest is None else self._guest.append
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
         if self._guest is not None:
