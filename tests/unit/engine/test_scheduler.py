@@ -66,7 +66,7 @@ class Hall:
             self.scheduler.job_begins(job)
             for token in tokens:
                 self.scheduler.arrive(threading.get_ident())
-                waiter = Waiter(token, "0", threading.get_ident(), ask=lambda: ASK)
+                waiter = Waiter(token, "0", threading.get_ident(), describe=lambda: ASK)
                 try:
                     self.scheduler.wait(waiter)
                     self.told.append(token)
@@ -281,7 +281,7 @@ def test_a_stall_is_raised_in_the_loops_own_thread() -> None:
         fired.append(2)
         return True
 
-    waiter = Waiter(2, "0", loop_scheduler, fire=fire, ask=lambda: ASK)
+    waiter = Waiter(2, "0", loop_scheduler, fire=fire, describe=lambda: ASK)
     with hall.lock:
         hall.scheduler.expect(waiter)
         hall.scheduler.stall()

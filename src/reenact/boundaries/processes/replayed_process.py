@@ -232,7 +232,7 @@ class Replayed(Relay):
             token,
             opened.lane.name,
             threading.get_ident(),
-            ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
+            describe=lambda: session.machine.describe(opened.call, opened.key, opened.lane.name),
         )
         session.scheduler.wait(waiter)
         if waiter.live:  # the run was forked while it waited

@@ -94,8 +94,8 @@ class DivergenceLog:
         """The key of ``call``: its own, or the digest of what is compared."""
         return call.key or self._comparer.key(call_identity(call))
 
-    def ask(self, call: Call, key: str, lane: str) -> ObservedRequest:
-        """``call`` in the words of a diagnosis."""
+    def describe(self, call: Call, key: str, lane: str) -> ObservedRequest:
+        """Return ``call`` in the form of a diagnosis."""
         return ObservedRequest(
             type=call.type,
             operation=call.operation,
@@ -107,13 +107,13 @@ class DivergenceLog:
     def stalled(
         self, head: int | None, waiting: ObservedRequest | None, *, stack: str, why: str
     ) -> Divergence:
-        """The run waits for event ``head``, which the program does not ask for."""
+        """The run waits for event ``head``, which the program does not request."""
         event = self.script.event(head) if self.script and head else None
         return self.note(self._diagnosis.stalled(event, waiting, stack=stack, why=why))
 
     def cancelled(self, entry: Entry, call: Call, key: str, lane: str) -> Divergence:
         """Answered in the recording, cancelled now."""
-        return self.note(self._diagnosis.cancelled(entry.opening, self.ask(call, key, lane)))
+        return self.note(self._diagnosis.cancelled(entry.opening, self.describe(call, key, lane)))
 
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
         """Return the divergence of a repeated call whose result differs. It is not noted."""
@@ -122,14 +122,14 @@ class DivergenceLog:
             closing = msgspec.structs.replace(
                 closing, _data=without_volatile(closing.data, call.volatile)
             )
-        ask = ObservedRequest(
+        observed = ObservedRequest(
             type=closing.type,
             operation=call.operation,
             lane=lane,
             request=request_of(closing.type, without_volatile(result, call.volatile)),
             key=key,
         )
-        return self._diagnosis.payload_mismatch(closing, ask, ())
+        return self._diagnosis.payload_mismatch(closing, observed, ())
 
     def made_again(self, entry: Entry, why: str) -> Divergence:
         """In an update: ``entry`` was asked for and cannot stay as it is."""
@@ -150,8 +150,8 @@ class DivergenceLog:
         event = msgspec.structs.replace(
             entry.opening, _data={**entry.opening.data, "request": was.request}
         )
-        ask = self.ask(call, key, lane)
-        return self.note(self._diagnosis.payload_mismatch(event, ask, ()))
+        observed = self.describe(call, key, lane)
+        return self.note(self._diagnosis.payload_mismatch(event, observed, ()))
 
     def note(self, divergence: Divergence) -> Divergence:
         """Remember it for the report."""
@@ -176,11 +176,11 @@ class DivergenceLog:
         key = self.key(call)
         if entry is not None and self._comparer.key(entry_identity(entry)) == key:
             return None
-        ask = self.ask(call, key, lane)
+        observed = self.describe(call, key, lane)
         if entry is None:
-            divergence = self._diagnosis.unexpected(ask, (), draws=False)
+            divergence = self._diagnosis.unexpected(observed, (), draws=False)
         else:
-            divergence = self._diagnosis.payload_mismatch(entry.opening, ask, ())
+            divergence = self._diagnosis.payload_mismatch(entry.opening, observed, ())
         return self.note(divergence)
 
     def observe_closing(self, entry: Entry, kind: str, data: Data) -> Divergence | None:
@@ -192,10 +192,10 @@ class DivergenceLog:
         key = self._comparer.key(asked)
         if self._comparer.key(request_of(recorded.type, recorded.data)) == key:
             return None
-        ask = ObservedRequest(
+        observed = ObservedRequest(
             type=kind, operation=entry.operation, lane=entry.lane, request=asked, key=key
         )
-        return self.note(self._diagnosis.payload_mismatch(recorded, ask, ()))
+        return self.note(self._diagnosis.payload_mismatch(recorded, observed, ()))
 
 
 _DRAWN = frozenset({"clock", "rng", "env", "process"})
@@ -521,7 +521,7 @@ class Machine(DivergenceLog):
         """
         if self.changes is None:
             return
-        self.changes.make(self.ask(call, key, lane), call.kind, entry)
+        self.changes.make(self.describe(call, key, lane), call.kind, entry)
         if entry is not None and (entry.type, entry.kind) == (call.type, call.kind):
             matcher.pass_over(entry)
             self._gone_past.add(lane)
@@ -531,7 +531,7 @@ class Machine(DivergenceLog):
         if self.changes is not None:
             call = draw_call(*name.split(" ", 1))
             entry = None if self._matcher is None else self._matcher.upcoming(lane)
-            self.changes.make(self.ask(call, call.key, lane), call.kind, entry)
+            self.changes.make(self.describe(call, call.key, lane), call.kind, entry)
 
     def outcome(self) -> UpdateOutcome:
         """Return the changes of an update. Reads to the end."""
@@ -578,14 +578,14 @@ class Machine(DivergenceLog):
     def _diagnose(
         self, matcher: Matcher, entry: Entry | None, call: Call, key: str, lane: str
     ) -> Divergence:
-        ask = self.ask(call, key, lane)
+        observed = self.describe(call, key, lane)
         candidates = matcher.candidates(lane)
         if entry is None:
             draws = call.draws or call.kind in _DRAWN
-            return self._diagnosis.unexpected(ask, candidates, draws=draws)
+            return self._diagnosis.unexpected(observed, candidates, draws=draws)
         if entry.type != call.type or entry.kind != call.kind:
-            return self._diagnosis.type_mismatch(entry.opening, ask, candidates)
-        return self._diagnosis.payload_mismatch(entry.opening, ask, candidates)
+            return self._diagnosis.type_mismatch(entry.opening, observed, candidates)
+        return self._diagnosis.payload_mismatch(entry.opening, observed, candidates)
 
     # Besides calls
 

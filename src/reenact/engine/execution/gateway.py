@@ -179,7 +179,7 @@ class Gateway:
             step.token,
             opened.lane.name,
             session.runner(),
-            ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
+            describe=lambda: session.machine.describe(opened.call, opened.key, opened.lane.name),
         )
 
     # Shell for tasks

@@ -523,7 +523,7 @@ class ReplayedStream(ChunkStream):
             token,
             opened.lane.name,
             session.runner(),
-            ask=lambda: session.machine.ask(opened.call, opened.key, opened.lane.name),
+            describe=lambda: session.machine.describe(opened.call, opened.key, opened.lane.name),
         )
 
     def _is_live(self) -> bool:

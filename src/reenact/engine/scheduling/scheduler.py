@@ -194,49 +194,50 @@ class Scheduler:
             return self.quiescence.wake(ident)
 
     def given(self, runner: Runner) -> None:
-        """``runner`` has just been given something. Locked."""
+        """Mark ``runner`` as busy with a delivery that was just handed over. Locked."""
         self._activity += 1
         self.quiescence.give(runner_thread(runner))
 
     def holds_for(self, runner: Runner) -> bool:
-        """May ``runner`` be given something? Locked."""
+        """Return whether ``runner`` is allowed to receive a delivery now. Locked."""
         return self.quiescence.holds_for(runner_thread(runner))
 
     # Who takes part
 
     def add_loop(self, loop_scheduler: LoopRunner) -> None:
-        """``loop_scheduler`` takes part from now on."""
+        """Register the scheduler of a loop that the session uses."""
         with self.lock:
             self.quiescence.loops.add(loop_scheduler)
 
     def job_waits(self, job: Any, thread: Any = None) -> None:
-        """``job``, or the thread that it is, has been spawned and has not begun."""
+        """Note that ``job``, or the thread that it is, was spawned and has not begun."""
         with self.lock:
             self._activity += 1
             self.threads.spawn(thread)
             self.quiescence.add(job)
 
     def thread_waits(self, lane: Any, thread: Any) -> Turn:
-        """``thread`` is about to be started by this one: when it may begin."""
+        """Return the turn in which ``thread``, which this thread starts, is allowed to begin."""
         with self.lock:
             self._activity += 1
             self.threads.spawn(thread)
             return self.quiescence.wake(lane)
 
     def job_takes_turn(self, job: Any) -> Turn:
-        """``job`` has been given by this thread to a worker that is free: when it may begin."""
+        """Return the turn in which ``job``, given to a free worker, is allowed to begin."""
         return self.thread_waits(job, None)
 
     def job_begins(self, job: Any) -> None:
-        """It has begun, in this thread."""
+        """Note that ``job`` has begun in this thread."""
         with self.lock:
             self._activity += 1
             self.threads.begin()
+            # The thread is busy before the job is not, so that there is no quiescence in between.
             self.quiescence.add(_ident())
             self.quiescence.remove(job)
 
     def job_dropped(self, job: Any, thread: Any = None) -> None:
-        """It will never begin."""
+        """Note that ``job`` will never begin."""
         with self.lock:
             self.threads.drop(thread)
             self.quiescence.drop(job)
@@ -249,6 +250,7 @@ class Scheduler:
         """
         with self.lock:
             self.threads.end()
+            # Joining threads continue, so they are busy before this thread is quiescent.
             for ident in self.threads.ended(thread):
                 self.quiescence.add(ident)
             if not goes_on:
@@ -271,7 +273,7 @@ class Scheduler:
             self.threads.help()
 
     def helper_goes(self) -> None:
-        """It is done."""
+        """Note that a helper has ended."""
         with self.lock:
             self.threads.helped()
             self._somebody_ended()
@@ -316,17 +318,17 @@ class Scheduler:
         return progress_at(self._activity)
 
     def is_quiet_since(self, before: Progress) -> bool:
-        """Has nothing happened and nothing been computed since, and is nothing on its way?"""
+        """Return whether nothing has happened, computed or run outside since ``before``."""
         return not self.threads.outside and before.is_quiet_until(self.progress())
 
     # Recorded order
 
     def try_now(self, runner: Runner, token: DeliveryToken | None) -> bool:
-        """Is it ``token``'s turn this very moment? Then it has been handed over. Locked."""
+        """Hand over ``token`` if its turn is now; return whether it was handed over. Locked."""
         order = self.order
-        if token is None or self.waiters.late:
+        if token is None or self.waiters.late:  # late waiters come first
             return False
-        if order is None:  # of a run that was forked: it belongs before that
+        if order is None:  # a forked run has turned live, and the token is from before that
             return True
         head = order.head()
         if (head is None or head.token != token) and not self._is_past(token):
@@ -347,7 +349,7 @@ class Scheduler:
         return isinstance(token, int) or token in self._given_up
 
     def expect(self, waiter: Waiter) -> None:
-        """``waiter`` waits from now on. Locked."""
+        """Register ``waiter``. If the session has ended, it gets its error at once. Locked."""
         self._activity += 1
         token = waiter.token
         if waiter.ident and not waiter.polls:
@@ -357,7 +359,7 @@ class Scheduler:
             self.close(self._closed)
 
     def forget(self, waiter: Waiter) -> None:
-        """``waiter`` does not wait any more."""
+        """Remove ``waiter``, which does not wait any longer."""
         with self.lock:
             self._remove(waiter)
 
@@ -366,7 +368,7 @@ class Scheduler:
         self.waiters.remove(waiter)
 
     def has_waiters(self) -> bool:
-        """Does anybody wait? Locked."""
+        """Return whether there is a waiter. Locked."""
         return bool(self.waiters)
 
     def next_waiter(self) -> Waiter | None:
@@ -377,21 +379,23 @@ class Scheduler:
         return None if head is None else self.waiters.by_token.get(head.token)
 
     def advance(self) -> None:
-        """Hand over what can be handed over to threads; tell the loop whose turn it is. Locked."""
+        """Deliver to threads in order, until a loop has the turn or nothing is ready. Locked."""
         while self.has_waiters() and self._step():
             pass
 
     def _step(self) -> bool:
-        """True when there is another head to look at."""
+        """Handle the head of the order. Return whether to look at the next one."""
         waiter = self.next_waiter()
         if waiter is None:
             return self._nobody_asks()
         if waiter.fire is not None:
+            # A loop delivers in its own thread, when it is quiescent.
             if not isinstance(waiter.runner, int):
                 waiter.runner.post_from_anywhere()
             return False
         if self.holds_for(waiter.runner):
             return self.deliver(waiter)
+        # Its turn comes when the others are quiescent: the waiter itself checks that from now on.
         self.quiescence.prod()
         waiter.nudge()
         return False
@@ -399,6 +403,7 @@ class Scheduler:
     def deliver(self, waiter: Waiter) -> bool:
         """Deliver to ``waiter``; return False if it is no longer wanted. Locked."""
         self._remove(waiter)
+        # Dropped before the runner is busy: it can request the next delivery immediately.
         if waiter.token is not None and self.order is not None:
             self.order.drop(waiter.token)
         handed = waiter.hand_over()
@@ -420,15 +425,17 @@ class Scheduler:
         return self.has_waiters() and self.threads.all_wait() and self.stall()
 
     def lane_ends(self, lane: Lane) -> None:
-        """Nothing runs in ``lane`` from now on. Called before :meth:`job_ends`."""
+        """Note that nothing runs in ``lane`` any more. Called before :meth:`job_ends`."""
         with self.lock:
             if self.ended_lanes is not None:
                 self.ended_lanes.add(lane)
 
     def skip_unreachable(self) -> bool:
-        """Drop the head, which no waiter requests, if nothing can request it any more. Return whether
-        it was dropped. The end of the replay reports its call as missing, unless the replay fails
-        without it: then that is reported now. Locked."""
+        """Drop the head, which no waiter requests, if it is unreachable. Return whether it was dropped.
+
+        The end of the replay reports its call as missing. A replay that fails without recorded
+        calls reports it now. Locked.
+        """
         order = self.order
         head = order.head() if order is not None else None
         if order is None or head is None or not self._is_unreachable():
@@ -439,7 +446,7 @@ class Scheduler:
         return True
 
     def _is_unreachable(self) -> bool:
-        """Can no part of the program request the head any more? Locked."""
+        """Return whether no part of the program can request the head any more. Locked."""
         head = self.order.head() if self.order is not None else None
         return head is not None and (
             self.ended_lanes is not None and self.ended_lanes.is_unreachable(head)
@@ -450,12 +457,12 @@ class Scheduler:
         self._given_up.add(head.token)
 
     def is_exhausted(self) -> bool:
-        """Has everything recorded been handed over, and does nothing come after it? Locked."""
+        """Return whether all recorded deliveries were handed over and none can follow. Locked."""
         order = self.order
         return order is not None and order.limit is None and order.head() is None
 
     def release_timers(self) -> None:
-        """From here on timers go by the clock. Locked."""
+        """Let the remaining timers follow the clock. Locked."""
         for waiter in list(self.waiters.by_token.values()):
             if waiter.real is not None:
                 self._remove(waiter)
@@ -497,7 +504,7 @@ class Scheduler:
         return order is not None and token is not None and order.is_to_come(token)
 
     def close(self, make: Callable[[], BaseException]) -> None:
-        """The session ends: the same, but all timers go by the clock. Locked."""
+        """Stop all deliveries, because the session ends. Timers follow the clock. Locked."""
         self._closed = make
         self.release_timers()
         self.give_up(make)
@@ -512,7 +519,7 @@ class Scheduler:
         return self.next_waiter() is None and self.threads.all_wait(loop_scheduler)
 
     def stall(self) -> bool:
-        """Report that the head will never be requested. True if it was dropped. Locked."""
+        """Report that the head will never be requested. Return whether it was dropped. Locked."""
         head = self.order.head() if self.order is not None else None
         waiter = self.waiters.first()
         if head is None and waiter is None:
@@ -634,8 +641,11 @@ class Scheduler:
             raise waiter.error
 
     def block(self, waiter: Waiter) -> bool:
-        """Wait at the gate of ``waiter``, which is expected, until it is opened; False if that
-        does not matter any more."""
+        """Wait at the gate of an expected ``waiter``. Return False if it became free instead.
+
+        The lock is not held at the gate. This thread itself looks for its turn and for a stall
+        whenever the gate stays closed, because no other thread might be left to do so.
+        """
         with self.lock:
             self.advance()
             before = self.progress()
@@ -651,7 +661,7 @@ class Scheduler:
         return False
 
     def _passes(self, waiter: Waiter) -> bool:
-        """Wait for a while; True when the gate was opened for good."""
+        """Wait for a while. Return whether the gate was opened for a delivery, not by a nudge."""
         while waiter.gate.acquire(timeout=self._next_look(waiter)):
             with self.lock:
                 if waiter.delivered or not waiter.nudged:
@@ -667,7 +677,10 @@ class Scheduler:
         return _POLL if waiter.polls else self.patience
 
     def look_for_stall(self, before: Progress) -> Progress:
-        """Locked, by a thread that waits. Returns what to compare with the next time."""
+        """Report a stall if nothing has happened for too long since ``before``.
+
+        Return the progress to compare with next time. Locked, by a waiting thread.
+        """
         if not self.is_quiet_since(before):
             return self.progress()
         if monotonic() - before.at < self.patience or self._is_asked_for():

@@ -56,15 +56,15 @@ _ident = threading.get_ident
 class Waiter:
     """A thread or loop callback that waits for a delivery.
 
-    ``token`` is None for a call without a recorded result. ``ask`` describes the call for a
+    ``token`` is None for a call without a recorded result. ``describe`` returns the call for a
     diagnosis. ``fire`` delivers to a loop and returns False if the delivery is no longer wanted; a
     thread has none and waits at its gate. ``real`` makes a timer follow the clock at the end of the
     recording. The session's lock covers every change.
     """
 
     __slots__ = (
-        "ask",
         "delivered",
+        "describe",
         "error",
         "fire",
         "free",
@@ -86,14 +86,14 @@ class Waiter:
         runner: Runner,
         *,
         fire: Callable[[], bool] | None = None,
-        ask: Callable[[], ObservedRequest] | None = None,
+        describe: Callable[[], ObservedRequest] | None = None,
         real: Callable[[], None] | None = None,
     ) -> None:
         self.token = token
         self.lane = lane
         self.runner = runner
         self.fire = fire
-        self.ask = ask
+        self.describe = describe
         self.real = real
         self.error: BaseException | None = None
         self.gate: Any = None
@@ -109,7 +109,7 @@ class Waiter:
         self.nudged = False
 
     def prepare(self) -> Any:
-        """The gate behind which a thread waits."""
+        """Create and return the closed gate at which a thread waits."""
         self.gate = _allocate()
         self.gate.acquire()
         return self.gate
@@ -124,17 +124,17 @@ class Waiter:
         return True
 
     def nudge(self) -> None:
-        """Let the thread look again how long it has to wait."""
+        """Let the thread check again how long it has to wait."""
         if not (self.nudged or self.polls or self.ident == _ident()):
             self.nudged = True
             self.gate.release()
 
 
 class WaiterRegistry:
-    """The session's lock covers every use.
+    """Waiters by the delivery that they wait for. The session's lock covers every use.
 
-    ``by_token`` wait for something that is ahead in the order, ``late`` for what it has gone past,
-    ``never`` for what was never answered.
+    ``by_token`` wait for a delivery that is ahead in the order, ``late`` for one that the order has
+    passed, and ``never`` for the result of a recorded call without a result.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class WaiterRegistry:
         self.late: deque[Waiter] = deque()
 
     def add(self, waiter: Waiter, *, late: bool) -> None:
-        """``waiter`` waits from now on; ``late``: the order has gone past what it waits for."""
+        """Add ``waiter``. With ``late``, the order has already passed its delivery."""
         if waiter.token is None:
             self.never[waiter] = None
         elif late:
@@ -152,7 +152,7 @@ class WaiterRegistry:
             self.by_token[waiter.token] = waiter
 
     def remove(self, waiter: Waiter) -> None:
-        """It does not any more, if it did."""
+        """Remove ``waiter`` if it is registered."""
         self.never.pop(waiter, None)
         if waiter.token is not None and self.by_token.get(waiter.token) is waiter:
             del self.by_token[waiter.token]
@@ -160,16 +160,16 @@ class WaiterRegistry:
             self.late.remove(waiter)
 
     def all(self) -> list[Waiter]:
-        """Everybody; first the calls whose answers were recorded first."""
-        everybody = [*self.by_token.values(), *self.late, *self.never]
-        return sorted(everybody, key=_place)
+        """Return all waiters, in the order of their recorded results."""
+        waiters = [*self.by_token.values(), *self.late, *self.never]
+        return sorted(waiters, key=_place)
 
     def __bool__(self) -> bool:
         return bool(self.by_token or self.never or self.late)
 
     def first(self) -> Waiter | None:
-        """The call that waits with the lowest seq, else one that is never answered."""
-        calls = [token for token, one in self.by_token.items() if one.ask is not None]
+        """Return the waiting call with the lowest seq, else one that never gets a result."""
+        calls = [token for token, one in self.by_token.items() if one.describe is not None]
         answers = [token for token in calls if isinstance(token, int)]
         if answers:
             return self.by_token[min(answers)]
@@ -178,7 +178,7 @@ class WaiterRegistry:
         return next(iter(self.never), None)
 
     def clear(self) -> None:
-        """Nobody is left."""
+        """Remove all waiters."""
         self.by_token.clear()
         self.never.clear()
         self.late.clear()

@@ -175,7 +175,7 @@ class DivergenceReporter:
     def never_answered(self, opened: InFlightCall, entry: Entry) -> Divergence:
         """Note that a call waits for a result that is not in the recording."""
         machine = self._session.machine
-        ask = machine.ask(opened.call, opened.key, opened.lane.name)
+        ask = machine.describe(opened.call, opened.key, opened.lane.name)
         why = "the recorded call was cancelled, or the recording ends before its answer"
         if entry.closing is not None and entry.closing.data.get("ended") == "unfinished":
             why = "the recorded program was killed here, in the middle of the answer"
@@ -184,7 +184,7 @@ class DivergenceReporter:
     def stalled(self, head: Delivery | None, waiter: Waiter | None) -> BaseException | None:
         """Handle a stall; return the error of the waiter, or None to skip the head."""
         session = self._session
-        ask = waiter.ask() if waiter is not None and waiter.ask is not None else None
+        ask = waiter.describe() if waiter is not None and waiter.describe is not None else None
         why = "nobody asks for it, and nothing else can happen"
         stack = lane_stack(session.lanes, head.lane) if head is not None else ""
         divergence = session.machine.stalled(
