@@ -22,7 +22,7 @@ from reenact.format.json_path import Path
 from reenact.policy.noise import NoiseFilter, NoiseRule, Taken, parse_path_pattern
 from reenact.policy.redaction.placeholder import blind
 from reenact.policy.redaction.redactor import Redactor, embedded
-from reenact.policy.redaction.structure import is_pair, like, pair_name
+from reenact.policy.redaction.structure import is_pair, pair_name, with_items
 from reenact.policy.volatile import Volatile
 
 __all__ = [
@@ -166,19 +166,10 @@ class IgnoredMembers:
 
     def _strip(self, value: Any, path: Path, taken: Taken | None) -> Any:
         if isinstance(value, dict):
-            return self._object(value, path, taken)
+            return with_items(value, lambda key, item: self._member(key, item, (*path, key), taken))
         if isinstance(value, (list, tuple)):
-            items = enumerate(value)
-            return like(value, [self._strip(item, (*path, index), taken) for index, item in items])
+            return with_items(value, lambda at, item: self._strip(item, (*path, at), taken))
         return value
-
-    def _object(self, value: dict[Any, Any], path: Path, taken: Taken | None) -> dict[Any, Any]:
-        new: dict[Any, Any] = {}
-        changed = False
-        for key, item in value.items():
-            fresh = new[key] = self._member(key, item, (*path, key), taken)
-            changed = changed or fresh is not item
-        return new if changed else value
 
     def _member(self, key: Any, item: Any, path: Path, taken: Taken | None) -> Any:
         if key == "headers" and self._headers:

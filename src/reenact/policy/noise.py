@@ -30,6 +30,7 @@ from reenact.errors import UsageError
 from reenact.format.canonical import canonical
 from reenact.format.json_path import Path, parse_pointer
 from reenact.policy.patterns import fits, lazy_pattern
+from reenact.policy.redaction.structure import REMOVED, with_items
 
 __all__ = ["NoiseFilter", "NoiseRule", "Step", "Taken", "parse_path_pattern"]
 
@@ -212,40 +213,17 @@ class NoiseFilter:
         return any(rule.kind == "unordered" for rule in self._ended(states))
 
     def _strip(self, value: Any, states: _States, path: Path, taken: Taken | None) -> Any:
-        if not states:
+        if not states or not isinstance(value, (dict, list, tuple)):
             return value
-        if isinstance(value, dict):
-            return self._object(value, states, path, taken)
-        if isinstance(value, (list, tuple)):
-            return self._array(value, states, path, taken)
-        return value
+        nothing = REMOVED if isinstance(value, dict) else None
 
-    def _object(
-        self, value: dict[Any, Any], states: _States, path: Path, taken: Taken | None
-    ) -> dict[Any, Any]:
-        new: dict[Any, Any] = {}
-        changed = False
-        for key, item in value.items():
+        def change(key: Any, item: Any) -> Any:
             following = self._after(states, key)
             if self._takes(following, (*path, key), item, taken):
-                changed = True
-                continue
-            fresh = new[key] = self._strip(item, following, (*path, key), taken)
-            changed = changed or fresh is not item
-        return new if changed else value
+                return nothing
+            return self._strip(item, following, (*path, key), taken)
 
-    def _array(self, value: Any, states: _States, path: Path, taken: Taken | None) -> Any:
-        new: list[Any] = []
-        changed = False
-        for index, item in enumerate(value):
-            following = self._after(states, index)
-            if self._takes(following, (*path, index), item, taken):
-                fresh = None
-            else:
-                fresh = self._strip(item, following, (*path, index), taken)
-            changed = changed or fresh is not item
-            new.append(fresh)
-        return new if changed else value
+        return with_items(value, change)
 
     def _takes(self, states: _States, path: Path, item: Any, taken: Taken | None) -> bool:
         """Would any other value that obeys the same rule do?"""

@@ -22,7 +22,7 @@ from reenact.format.canonical import canonical
 from reenact.format.json_path import Path
 from reenact.policy.noise import Taken
 from reenact.policy.patterns import lazy_pattern
-from reenact.policy.redaction.structure import like
+from reenact.policy.redaction.structure import with_items
 
 __all__ = ["KINDS", "Volatile", "settles"]
 
@@ -157,11 +157,8 @@ def settles(name: str, path: Path, one: Any, other: Any) -> bool:
 def _strip(kind: _Kind, value: Any, path: Path, taken: Taken | None) -> Any:
     if isinstance(value, str):
         return _strip_text(kind, value, path, taken)
-    if isinstance(value, dict):
-        return _strip_object(kind, value, path, taken)
-    if isinstance(value, (list, tuple)):
-        items = enumerate(value)
-        return like(value, [_strip(kind, item, (*path, index), taken) for index, item in items])
+    if isinstance(value, (dict, list, tuple)):
+        return with_items(value, lambda key, item: _strip(kind, item, (*path, key), taken))
     if isinstance(value, bytes):
         return _strip_bytes(kind, value, path, taken)
     if kind.field is None or isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -175,17 +172,6 @@ def _strip(kind: _Kind, value: Any, path: Path, taken: Taken | None) -> Any:
 def _field(path: Path) -> str:
     """The name of the member; an item of a list has the name of the list."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
-
-
-def _strip_object(
-    kind: _Kind, value: dict[Any, Any], path: Path, taken: Taken | None
-) -> dict[Any, Any]:
-    changed = False
-    new: dict[Any, Any] = {}
-    for key, item in value.items():
-        fresh = new[key] = _strip(kind, item, (*path, key), taken)
-        changed = changed or fresh is not item
-    return new if changed else value
 
 
 def _strip_bytes(kind: _Kind, value: bytes, path: Path, taken: Taken | None) -> bytes:

@@ -209,17 +209,8 @@ def conditions(filters: Filters) -> Iterator[Condition]:
 
     Raises :class:`UsageError` for an invalid status.
     """
-    yield from _any(filters.types, _named("calls.kind", "calls.type"))
-    yield from _any(filters.models, _named("calls.model"))
-    yield from _any(filters.providers, _named("calls.provider"))
-    yield from _any(filters.tools, lambda name: _both("calls.kind = 'tool'", "calls.name", name))
-    yield from _any(filters.urls, _containing)
-    yield from _any(filters.hosts, _named("calls.host"))
-    yield from _any(filters.methods, _named("calls.method"))
-    yield from _any(filters.statuses, _status)
-    yield from _any(filters.boundaries, _boundary)
-    yield from _any(filters.lanes, _lane)
-    yield from _any(filters.runs, _run)
+    for name, condition in _CONDITIONS.items():
+        yield from _any(getattr(filters, name), condition)
     if filters.failed:
         yield "calls.failed", ()
     if filters.diverged is not None:
@@ -296,6 +287,22 @@ def _run(status: str) -> Condition:
     if status == "failed":
         return _FAILED_RUN, ()
     return "runs.status = ?", (status,)
+
+
+_CONDITIONS: dict[str, Callable[[str], Condition]] = {
+    "types": _named("calls.kind", "calls.type"),
+    "models": _named("calls.model"),
+    "providers": _named("calls.provider"),
+    "tools": lambda name: _both("calls.kind = 'tool'", "calls.name", name),
+    "urls": _containing,
+    "hosts": _named("calls.host"),
+    "methods": _named("calls.method"),
+    "statuses": _status,
+    "boundaries": _boundary,
+    "lanes": _lane,
+    "runs": _run,
+}
+"""Conditions for each value of a filter."""
 
 
 _UNITS = {"s": "seconds", "min": "minutes", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

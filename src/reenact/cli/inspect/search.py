@@ -23,18 +23,39 @@ from reenact.search.search import search as run_search
 __all__ = ["COMMANDS"]
 
 _FILTERS = (
-    ("type", "TYPE", "only calls of this type: llm, tool, network, process, mcp … (repeatable)"),
-    ("model", "MODEL", "only this model; * stands for anything (repeatable)"),
-    ("provider", "NAME", "only models of this provider (repeatable)"),
-    ("tool", "NAME", "only calls of this tool (repeatable)"),
-    ("url", "TEXT", "only HTTP whose URL has this in it (repeatable)"),
-    ("host", "HOST", "only HTTP to this host (repeatable)"),
-    ("method", "METHOD", "only HTTP with this method (repeatable)"),
-    ("status", "CODE", "only HTTP with this status: 404, 5xx; an exit code (repeatable)"),
-    ("boundary", "NAME", "only this boundary: net.fetch, process.exec, a function (repeatable)"),
-    ("lane", "LANE", "only this lane and those under it (repeatable)"),
-    ("run", "STATUS", "only ok, error, recovered or unfinished recordings, or failed programs"),
+    (
+        "type",
+        "types",
+        "TYPE",
+        "only calls of this type: llm, tool, network, process, mcp … (repeatable)",
+    ),
+    ("model", "models", "MODEL", "only this model; * stands for anything (repeatable)"),
+    ("provider", "providers", "NAME", "only models of this provider (repeatable)"),
+    ("tool", "tools", "NAME", "only calls of this tool (repeatable)"),
+    ("url", "urls", "TEXT", "only HTTP whose URL has this in it (repeatable)"),
+    ("host", "hosts", "HOST", "only HTTP to this host (repeatable)"),
+    ("method", "methods", "METHOD", "only HTTP with this method (repeatable)"),
+    (
+        "status",
+        "statuses",
+        "CODE",
+        "only HTTP with this status: 404, 5xx; an exit code (repeatable)",
+    ),
+    (
+        "boundary",
+        "boundaries",
+        "NAME",
+        "only this boundary: net.fetch, process.exec, a function (repeatable)",
+    ),
+    ("lane", "lanes", "LANE", "only this lane and those under it (repeatable)"),
+    (
+        "run",
+        "runs",
+        "STATUS",
+        "only ok, error, recovered or unfinished recordings, or failed programs",
+    ),
 )
+"""Option, field of :class:`Filters`, placeholder and help."""
 
 
 def _arguments(parser: Parser) -> None:
@@ -55,10 +76,8 @@ def _arguments(parser: Parser) -> None:
         metavar="DIR",
         help="a folder or a recording to search in; else .reenact, or where you are (repeatable)",
     )
-    for flag, metavar, help in _FILTERS:
-        # `run` is the code of a command.
-        dest = "run_status" if flag == "run" else flag
-        add(f"--{flag}", action="append", default=[], dest=dest, metavar=metavar, help=help)
+    for flag, field, metavar, help in _FILTERS:
+        add(f"--{flag}", action="append", default=[], dest=field, metavar=metavar, help=help)
     add("--error", action="store_true", help="only calls that failed")
     add(
         "--diverged",
@@ -76,7 +95,12 @@ def _arguments(parser: Parser) -> None:
         metavar="N",
         help="maximum number of hits (default: 50)",
     )
-    add("--runs", action="store_true", help="only the recordings, with the number of hits")
+    add(
+        "--runs",
+        action="store_true",
+        dest="only_runs",
+        help="only the recordings, with the number of hits",
+    )
     add("--count", action="store_true", help="only the number of hits")
     add("--rebuild", action="store_true", help="build the index again")
     width_flag(parser)
@@ -96,7 +120,9 @@ def search(args: argparse.Namespace) -> int:
         print(result.matches.total)
     else:
         printer = Printer(columns() if args.width is None else args.width)
-        printer.runs(result.matches) if args.runs else printer.hits(result.matches, query.terms)
+        printer.runs(result.matches) if args.only_runs else printer.hits(
+            result.matches, query.terms
+        )
         sys.stdout.flush()
         _sum(result, places)
     return 0
@@ -116,24 +142,14 @@ def _query(args: argparse.Namespace) -> Query:
     if args.diverged:
         _check_code(args.diverged)
     filters = Filters(
-        types=tuple(args.type),
-        models=tuple(args.model),
-        providers=tuple(args.provider),
-        tools=tuple(args.tool),
-        urls=tuple(args.url),
-        hosts=tuple(args.host),
-        methods=tuple(args.method),
-        statuses=tuple(args.status),
-        boundaries=tuple(args.boundary),
-        lanes=tuple(args.lane),
-        runs=tuple(args.run_status),
+        **{field: tuple(getattr(args, field)) for _, field, _, _ in _FILTERS},
         failed=args.error,
         diverged=args.diverged,
         since=None if args.since is None else read_moment(args.since, now),
         until=None if args.until is None else read_moment(args.until, now, end=True),
     )
     terms = read_terms(args.text, args.unwanted)
-    limit = 0 if args.count or args.runs else args.limit
+    limit = 0 if args.count or args.only_runs else args.limit
     return Query(terms=terms, filters=filters, limit=limit)
 
 

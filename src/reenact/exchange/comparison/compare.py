@@ -9,8 +9,8 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import Answer, Call, align_calls, as_asked, said_by
-from reenact.exchange.comparison.documents import Changed, compare_documents
-from reenact.exchange.comparison.processors import align_processors, compare_pair, content_of
+from reenact.exchange.comparison.documents import Changed, compare_documents, compare_pair
+from reenact.exchange.comparison.processors import align_processors, compare_processors, content_of
 from reenact.exchange.comparison.result import (
     LISTED,
     CallChange,
@@ -20,7 +20,6 @@ from reenact.exchange.comparison.result import (
     HttpStatuses,
     ProcessorChange,
     Sides,
-    State,
     ending_of,
     first_difference,
     http_status_of,
@@ -48,7 +47,7 @@ def compare(
     start = compare_documents(("start",), _document(original.start), _document(replay.start), noise)
     result = compare_documents(("result",), _result(original), _result(replay), noise)
     pairs = align_processors(original.processors, replay.processors, content_of)
-    processors = [compare_pair(pair, noise) for pair in pairs]
+    processors = [compare_processors(pair, noise) for pair in pairs]
     asked = as_asked(calls_after, replay.replay)
     made = as_asked(calls_before, original.replay).calls
     calls = [_call(*pair, noise) for pair in align_calls(made, asked.calls, noise)]
@@ -110,24 +109,23 @@ def _call(before: Call | None, after: Call | None, noise: NoiseFilter) -> CallCh
     one = after or before
     assert one is not None
     root = ("calls", one.operation)
-    changes: list[Changed] = []
-    if before is None or after is None:
-        state: State = "added" if before is None else "removed"
-        only_noise = noise.about(root, msgspec.UNSET, msgspec.UNSET)
-    else:
-        changes = compare_documents(root, *_said(before, after), noise)
-        state = "changed" if changes else "same"
-        only_noise = bool(changes) and all(change.noise for change in changes)
+    found = compare_pair(
+        root,
+        before,
+        after,
+        noise,
+        lambda: compare_documents(root, *_said(before, after), noise) if before and after else [],
+    )
     return CallChange(
-        state=state,
+        state=found.state,
         operation=one.operation,
         type=one.type,
         lane=one.lane,
         before=_seq(before),
         after=_seq(after),
-        changes=tuple(changes),
+        changes=found.changes,
         answer=_answer(after),
-        noise=only_noise,
+        noise=found.noise,
     )
 
 

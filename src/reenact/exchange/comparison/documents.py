@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -14,7 +14,7 @@ from reenact.format.canonical import digest
 from reenact.format.json_path import Path, format_pointer
 from reenact.policy.noise import NoiseFilter, NoiseRule
 
-__all__ = ["Changed", "compare_documents", "single"]
+__all__ = ["Changed", "PairChange", "State", "compare_documents", "compare_pair", "single"]
 
 _ALWAYS: Final = NoiseFilter(
     (
@@ -143,3 +143,26 @@ def _keys(place: Path, items: Any, noise: NoiseFilter) -> Iterator[str]:
     for item in items:
         # One step for all of them: a rule about one index makes no sense where order has none.
         yield digest(noise.strip(item, path=(*place, "*")))
+
+
+State = Literal["same", "changed", "added", "removed"]
+
+
+class PairChange(msgspec.Struct, frozen=True):
+    """Comparison of two steps or calls that belong together. ``noise``: only noise differs."""
+
+    state: State
+    changes: tuple[Changed, ...]
+    noise: bool
+
+
+def compare_pair(
+    root: Path, before: Any, after: Any, noise: NoiseFilter, find: Callable[[], list[Changed]]
+) -> PairChange:
+    """Compare a pair of which one side can be None; ``find`` returns its differences."""
+    if before is None or after is None:
+        whole = noise.about(root, msgspec.UNSET, msgspec.UNSET)
+        return PairChange("added" if before is None else "removed", (), whole)
+    changes = tuple(find())
+    only_noise = bool(changes) and all(change.noise for change in changes)
+    return PairChange("changed" if changes else "same", changes, only_noise)

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from reenact.diff.sequences import align, pair_up
-from reenact.exchange.comparison.documents import Changed, compare_documents, single
-from reenact.exchange.comparison.result import Durations, ProcessorChange, State
+from reenact.exchange.comparison.documents import Changed, compare_documents, compare_pair, single
+from reenact.exchange.comparison.result import Durations, ProcessorChange
 from reenact.exchange.model import Change, Processor
 from reenact.format.canonical import digest
 from reenact.format.json_path import Path, format_pointer, parse_pointer
@@ -25,7 +25,7 @@ from reenact.policy.noise import NoiseFilter
 __all__ = [
     "ProcessorPair",
     "align_processors",
-    "compare_pair",
+    "compare_processors",
     "content_of",
 ]
 
@@ -179,34 +179,25 @@ def content_of(one: Processor) -> str:
     return digest([_facts(one), made])
 
 
-def compare_pair(pair: ProcessorPair, noise: NoiseFilter) -> ProcessorChange:
+def compare_processors(pair: ProcessorPair, noise: NoiseFilter) -> ProcessorChange:
     """Compare one pair of processors."""
-    one = pair.after or pair.before
+    before, after = pair.before, pair.after
+    one = after or before
     assert one is not None
     root = ("processors", one.processor_id)
-    changes: list[Changed] = []
-    if pair.before is None or pair.after is None:
-        state: State = "added" if pair.before is None else "removed"
-        only_noise = noise.about(root, msgspec.UNSET, msgspec.UNSET)
-    else:
-        changes = _changes(root, pair.before, pair.after, noise)
-        if pair.moved is not None:
-            changes.append(single(root, ("order",), *pair.moved, noise))
-        state = "changed" if changes else "same"
-        only_noise = bool(changes) and all(change.noise for change in changes)
+    found = compare_pair(root, before, after, noise, lambda: _changes(root, pair, noise))
     return ProcessorChange(
         processor_id=one.processor_id,
         iteration=one.iteration,
         path=pair.path,
-        state=state,
-        before=pair.before.seq if pair.before else None,
-        after=pair.after.seq if pair.after else None,
-        changes=tuple(changes),
+        state=found.state,
+        before=before.seq if before else None,
+        after=after.seq if after else None,
+        changes=found.changes,
         duration=Durations(
-            before=pair.before.duration if pair.before else None,
-            after=pair.after.duration if pair.after else None,
+            before=before.duration if before else None, after=after.duration if after else None
         ),
-        noise=only_noise,
+        noise=found.noise,
     )
 
 
@@ -228,7 +219,10 @@ def _left(change: Change) -> Any:
     return _REMOVED if change.op == "remove" or change.after is msgspec.UNSET else change.after
 
 
-def _changes(root: Path, before: Processor, after: Processor, noise: NoiseFilter) -> list[Changed]:
+def _changes(root: Path, pair: ProcessorPair, noise: NoiseFilter) -> list[Changed]:
+    before, after = pair.before, pair.after
+    assert before is not None
+    assert after is not None
     found = compare_documents(root, _facts(before), _facts(after), noise)
     mine = {change.path: _left(change) for change in before.changes}
     theirs = {change.path: _left(change) for change in after.changes}
@@ -241,4 +235,6 @@ def _changes(root: Path, before: Processor, after: Processor, noise: NoiseFilter
         else:
             left, right = (side.get(path, msgspec.UNSET) for side in (mine, theirs))
             found.append(single(root, place, left, right, noise))
+    if pair.moved is not None:
+        found.append(single(root, ("order",), *pair.moved, noise))
     return found

@@ -20,7 +20,7 @@ import msgspec
 
 from reenact.diff.terminal_text import clip, escape_controls, preview
 from reenact.exchange.comparison.calls import Answer
-from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.documents import Changed, State
 from reenact.exchange.model import Exchange, Verdict
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "HttpStatuses",
     "ProcessorChange",
     "Sides",
-    "State",
     "ending_of",
     "first_difference",
     "http_status_of",
@@ -46,8 +45,6 @@ __all__ = [
 
 LISTED: Final = 2_000
 """Maximum number of listed changes; all are counted."""
-
-State = Literal["same", "changed", "added", "removed"]
 
 
 class _Value(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -142,6 +139,25 @@ class Comparison(_Value, frozen=True):
     revision: Sides = Sides()
     duration: Durations = Durations()
     counts: Counts = Counts()
+
+    def differences(self) -> Iterator[tuple[tuple[str, ...], Changed | None]]:
+        """Yield what counts, except for edits of the start payload, with the path of its section.
+
+        An added or removed processor or call has no single difference.
+        """
+        yield from ((("result",), one) for one in self.result if not one.noise)
+        for processor in self.processors:
+            yield from _counting_in(("processors", processor.processor_id), processor)
+        for call in self.calls:
+            yield from _counting_in(("calls", call.operation), call)
+
+
+def _counting_in(
+    root: tuple[str, ...], thing: ProcessorChange | CallChange
+) -> Iterator[tuple[tuple[str, ...], Changed | None]]:
+    yield from ((root, one) for one in thing.changes if not one.noise)
+    if thing.state in ("added", "removed") and not thing.noise:
+        yield root, None
 
 
 ANSWERS: Final[dict[Answer, str]] = {

@@ -8,7 +8,7 @@ three ASCII characters in a row are enough. Both byte orders are tried, the like
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,7 @@ __all__ = [
     "GATE_ESCAPED",
     "GATE_RAW",
     "PAYLOADS",
+    "REMOVED",
     "SCHEMA_VALUES",
     "Leaf",
     "Wide",
@@ -40,6 +41,7 @@ __all__ = [
     "rejoin",
     "replace_wide",
     "wide_forms",
+    "with_items",
 ]
 
 CHUNKS = "chunks"
@@ -276,6 +278,27 @@ def leaf_text(value: Leaf) -> tuple[str, str]:
     if isinstance(value, bytes):
         return decoded(value)
     return (value, "") if isinstance(value, str) else (str(value), "")
+
+
+REMOVED: Final = object()
+"""Result of a change that removes a member of an object."""
+
+
+def with_items(value: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """Return an object or a list with ``change(key, item)`` in place of each item.
+
+    If no item changes, the result is ``value`` itself.
+    """
+    if not isinstance(value, dict):
+        return like(value, [change(index, item) for index, item in enumerate(value)])
+    new: dict[Any, Any] = {}
+    changed = False
+    for key, item in value.items():
+        fresh = change(key, item)
+        changed = changed or fresh is not item
+        if fresh is not REMOVED:
+            new[key] = fresh
+    return new if changed else value
 
 
 def like(old: list[Any] | tuple[Any, ...], new: list[Any]) -> Any:

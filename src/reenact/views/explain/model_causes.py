@@ -6,9 +6,11 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from reenact.diff.sequences import mark_words
 from reenact.diff.terminal_text import clip, preview
-from reenact.engine.divergence.causes import Cause, Remedy
+from reenact.engine.divergence.causes import Cause, Remedy, Sure
 from reenact.engine.divergence.model import Gap
 from reenact.views.explain.case import (
     Case,
@@ -40,7 +42,7 @@ def find_model_causes(case: Case) -> Iterator[Cause]:
         groups.setdefault(_family(place, spot, case), []).append((place, spot))
     for family, found in groups.items():
         if family:
-            yield _MAKERS[family](case, found)
+            yield _cause(case, family, found)
 
 
 def _family(place: DifferingPlace, spot: RequestLocation, case: Case) -> str:
@@ -58,85 +60,74 @@ def _family(place: DifferingPlace, spot: RequestLocation, case: Case) -> str:
 _Found = list[tuple[DifferingPlace, RequestLocation]]
 
 
-def _prompt(case: Case, found: _Found) -> Cause:
-    where = _where(found)
+class _Words(msgspec.Struct, frozen=True):
+    """Texts about a part of a request; ``{}`` stands for the places that differ."""
+
+    name: str
+    sure: Sure
+    text: str
+
+
+_PARTS = {
+    "prompt": _Words("prompt", "likely", "The prompt has changed: {}."),
+    "history": _Words(
+        "history",
+        "likely",
+        "The program gives back another answer of the model than it was given: {}. What it keeps of "
+        "the conversation has changed.",
+    ),
+    "tool_result": _Words("tool_result", "likely", "A tool gave another result than it did: {}."),
+    "tool_definition": _Words(
+        "tool_definition", "certain", "The tools that are offered to the model have changed: {}."
+    ),
+    "model": _Words("model", "certain", "A different model is requested."),
+    "setting": _Words("setting", "certain", "The model is asked with other settings: {}."),
+    "paging": _Words("paging", "likely", "Another part of a list is asked for: {}."),
+    "arguments_of_tool": _Words(
+        "tool_arguments", "likely", "It is called with something else: {}."
+    ),
+}
+
+
+def _cause(case: Case, family: str, found: _Found) -> Cause:
+    words = _PARTS[family]
+    evidence = [*_words(found)]
+    if family == "tool_result":
+        evidence.append(
+            "It was run for real: what a tool does inside the program is not re-enacted unless a "
+            "boundary covers it."
+        )
     return Cause(
-        name="prompt",
-        sure="likely",
-        text=f"The prompt has changed: {where}.",
-        evidence=[*_words(found)],
-        ways=[
-            update_remedy(case),
-            Remedy(
-                text="If it is not, look where the program makes this text, and what it reads for it."
-            ),
-        ],
+        name=words.name,
+        sure=words.sure,
+        text=words.text.format(_where(found)),
+        evidence=evidence,
+        ways=[*_ways(case, family, found)],
         explains=_paths(found),
     )
 
 
-def _history(case: Case, found: _Found) -> Cause:
-    return Cause(
-        name="history",
-        sure="likely",
-        text="The program gives back another answer of the model than it was given: "
-        f"{_where(found)}. What it keeps of the conversation has changed.",
-        evidence=[*_words(found)],
-        ways=[update_remedy(case)],
-        explains=_paths(found),
-    )
-
-
-def _tool_result(case: Case, found: _Found) -> Cause:
-    return Cause(
-        name="tool_result",
-        sure="likely",
-        text=f"A tool gave another result than it did: {_where(found)}.",
-        evidence=[
-            *_words(found),
-            "It was run for real: what a tool does inside the program is not re-enacted unless a boundary "
-            "covers it.",
-        ],
-        ways=[
-            Remedy(
-                text="Have its result re-enacted: put @reenact.boundary (or @reenact.tool) on the tool, "
-                "and record again.",
-                command=case.again.rewrite,
-            ),
-            update_remedy(case, "If the tool was changed on purpose, make again what differs."),
-        ],
-        explains=_paths(found),
-    )
-
-
-def _tool_definition(case: Case, found: _Found) -> Cause:
-    kinds = {place.gap.kind for place, _ in found}
-    what = {
-        frozenset({"added"}): "A tool or a part of one is offered that was not",
-        frozenset({"removed"}): "A tool or a part of one is not offered any more",
-    }.get(frozenset(kinds), "The tools that are offered to the model have changed")
-    return Cause(
-        name="tool_definition",
-        sure="certain",
-        text=f"{what}: {_where(found)}.",
-        evidence=[*_words(found)],
-        ways=[update_remedy(case)],
-        explains=_paths(found),
-    )
-
-
-def _model(case: Case, found: _Found) -> Cause:
-    gap = found[0][0].gap
-    return Cause(
-        name="model",
-        sure="certain",
-        text=f"Another model is asked: {_value(gap.observed)}, and it was {_value(gap.expected)}.",
-        ways=[
-            update_remedy(case, "If the change is intended, ask the new one."),
-            *_trying(case, gap),
-        ],
-        explains=_paths(found),
-    )
+def _ways(case: Case, family: str, found: _Found) -> Iterator[Remedy]:
+    if family == "tool_result":
+        yield Remedy(
+            text="Have its result re-enacted: put @reenact.boundary (or @reenact.tool) on the tool, "
+            "and record again.",
+            command=case.again.rewrite,
+        )
+        yield update_remedy(case, "If the tool was changed on purpose, make again what differs.")
+        return
+    yield update_remedy(case)
+    if family == "prompt":
+        yield Remedy(
+            text="If it is not, look where the program makes this text, and what it reads for it."
+        )
+    elif family == "model":
+        yield from _trying(case, found[0][0].gap)
+    elif family == "setting":
+        places = [place for place, _ in found]
+        only = ignore_remedy(case, places, "If it does not matter, leave it out.")
+        if only is not None:
+            yield only
 
 
 def _trying(case: Case, gap: Gap) -> Iterator[Remedy]:
@@ -146,55 +137,6 @@ def _trying(case: Case, gap: Gap) -> Iterator[Remedy]:
             text="To try it and keep what was recorded, fork the run: it goes on with the new one.",
             command=f"{start} --model {shlex.quote(gap.observed)} {end}",
         )
-
-
-def _setting(case: Case, found: _Found) -> Cause:
-    ways = [update_remedy(case)]
-    only = ignore_remedy(
-        case, [place for place, _ in found], "If it does not matter, leave it out."
-    )
-    return Cause(
-        name="setting",
-        sure="certain",
-        text=f"The model is asked with other settings: {_where(found)}.",
-        evidence=[*_words(found)],
-        ways=ways if only is None else [*ways, only],
-        explains=_paths(found),
-    )
-
-
-def _paging(case: Case, found: _Found) -> Cause:
-    return Cause(
-        name="paging",
-        sure="likely",
-        text=f"Another part of a list is asked for: {_where(found)}.",
-        evidence=[*_words(found)],
-        ways=[update_remedy(case)],
-        explains=_paths(found),
-    )
-
-
-def _argument(case: Case, found: _Found) -> Cause:
-    return Cause(
-        name="tool_arguments",
-        sure="likely",
-        text=f"It is called with something else: {_where(found)}.",
-        evidence=[*_words(found)],
-        ways=[update_remedy(case)],
-        explains=_paths(found),
-    )
-
-
-_MAKERS: dict[str, Any] = {
-    "prompt": _prompt,
-    "history": _history,
-    "tool_result": _tool_result,
-    "tool_definition": _tool_definition,
-    "model": _model,
-    "setting": _setting,
-    "paging": _paging,
-    "arguments_of_tool": _argument,
-}
 
 
 def _paths(found: _Found) -> list[str]:

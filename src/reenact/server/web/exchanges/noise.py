@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -404,22 +403,8 @@ def _found(now: Comparison, path: str) -> tuple[tuple[str, ...], Changed | None]
 
     Raises :class:`Problem` if nothing differs at ``path``.
     """
-    for root, change in _differences(now):
+    for root, change in now.differences():
         place = (*root, *parse_pointer(change.path)) if change is not None else root
         if format_pointer(place) == path:
             return root, change
     raise Problem("not_found", "nothing differs there any more", hint="it may be hidden already")
-
-
-def _differences(now: Comparison) -> Iterator[tuple[tuple[str, ...], Changed | None]]:
-    yield from ((("result",), one) for one in now.result if not one.noise)
-    for processor in now.processors:
-        root = ("processors", processor.processor_id)
-        yield from ((root, one) for one in processor.changes if not one.noise)
-        if processor.state in ("added", "removed") and not processor.noise:
-            yield root, None
-    for call in now.calls:
-        root = ("calls", call.operation)
-        yield from ((root, one) for one in call.changes if not one.noise)
-        if call.state in ("added", "removed") and not call.noise:
-            yield root, None
