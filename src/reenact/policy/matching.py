@@ -165,11 +165,16 @@ class IgnoredMembers:
         return self._strip(value, (), taken)
 
     def _strip(self, value: Any, path: Path, taken: Taken | None) -> Any:
-        if isinstance(value, dict):
-            return with_items(value, lambda key, item: self._member(key, item, (*path, key), taken))
         if isinstance(value, (list, tuple)):
             return with_items(value, lambda at, item: self._strip(item, (*path, at), taken))
-        return value
+        if not isinstance(value, dict):
+            return value
+
+        def change(key: Any, item: Any) -> Any:
+            simple = key != "url" and not isinstance(item, (dict, list, tuple))
+            return item if simple else self._member(key, item, (*path, key), taken)
+
+        return with_items(value, change)
 
     def _member(self, key: Any, item: Any, path: Path, taken: Taken | None) -> Any:
         if key == "headers" and self._headers:

@@ -21,7 +21,7 @@ noise from one value before it becomes a key, and it judges a single difference 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -156,9 +156,20 @@ def _unescaped(match: re.Match[str]) -> str:
     return _ESCAPED.get(match[2], match[2])
 
 
-_State = tuple[int, int]
-"""Index of a rule, and the number of matched steps of its path."""
-_States = tuple[_State, ...]
+_States = tuple[int, ...]
+"""Positions in the paths of the rules. A position is a number, counted over all paths."""
+
+
+class _Position(msgspec.Struct, frozen=True):
+    """Position in the path of ``rule``, before a step or at its ``end``.
+
+    ``keys`` are the names and indices that lead to the ``following`` positions, None all of them.
+    """
+
+    rule: NoiseRule
+    keys: frozenset[str | int] | None = None
+    following: _States = ()
+    end: bool = False
 
 
 class NoiseFilter:
@@ -168,12 +179,26 @@ class NoiseFilter:
     """
 
     def __init__(self, rules: Iterable[NoiseRule] = ()) -> None:
-        self._rules = tuple(rules)
-        self._paths = tuple(parse_path_pattern(rule.path) for rule in self._rules)
-        self._start: _States = tuple(
-            state for number in range(len(self._paths)) for state in self._reached(number, 0)
-        )
-        self._unordered = any(rule.kind == "unordered" for rule in self._rules)
+        self._positions: list[_Position] = []
+        self._start: _States = tuple(at for rule in rules for at in self._add(rule))
+
+    def _add(self, rule: NoiseRule) -> _States:
+        """Add the positions of a rule, and return the first ones."""
+        steps = parse_path_pattern(rule.path)
+        first = len(self._positions)
+
+        def reached(done: int) -> _States:
+            """A position, and those that follow because deep steps can stand for nothing."""
+            last = done
+            while last < len(steps) and steps[last].deep:
+                last += 1
+            return tuple(range(first + done, first + last + 1))
+
+        for done, step in enumerate(steps):
+            following = reached(done if step.deep else done + 1)
+            self._positions.append(_Position(rule, step.keys, following))
+        self._positions.append(_Position(rule, end=True))
+        return reached(0)
 
     def strip(self, value: Any, taken: Taken | None = None, *, path: Path = ()) -> Any:
         """Return ``value``, which is located at ``path``, without its noise.
@@ -200,10 +225,8 @@ class NoiseFilter:
 
     def has_unordered(self, section: str | int) -> bool:
         """Return whether the order of a list at or below the member ``section`` can be noise."""
-        return self._unordered and any(
-            self._rules[number].kind == "unordered"
-            for number, _ in self._after(self._start, section)
-        )
+        states = self._after(self._start, section)
+        return any(self._positions[at].rule.kind == "unordered" for at in states)
 
     def is_unordered(self, path: Path) -> bool:
         """Return whether the order of the list at ``path`` is noise."""
@@ -219,6 +242,8 @@ class NoiseFilter:
 
         def change(key: Any, item: Any) -> Any:
             following = self._after(states, key)
+            if not following:
+                return item
             if self._takes(following, (*path, key), item, taken):
                 return nothing
             return self._strip(item, following, (*path, key), taken)
@@ -235,25 +260,15 @@ class NoiseFilter:
         return False
 
     def _after(self, states: _States, key: str | int) -> _States:
-        following: dict[_State, None] = {}
-        for number, done in states:
-            if done == len(self._paths[number]):
-                continue
-            step = self._paths[number][done]
-            if step.deep:
-                following.update(dict.fromkeys(self._reached(number, done)))
-            elif step.keys is None or key in step.keys:
-                following.update(dict.fromkeys(self._reached(number, done + 1)))
-        return tuple(following)
+        following: list[int] = []
+        for at in states:
+            position = self._positions[at]
+            if position.keys is None or key in position.keys:
+                following += position.following
+        # Several deep steps can reach the same position in many ways.
+        return tuple(following) if len(following) < 3 else tuple(dict.fromkeys(following))
 
-    def _reached(self, number: int, done: int) -> Iterator[_State]:
-        """Yield a state, and those that follow because deep steps can stand for nothing."""
-        steps = self._paths[number]
-        yield number, done
-        while done < len(steps) and steps[done].deep:
-            done += 1
-            yield number, done
-
-    def _ended(self, states: _States) -> Iterator[NoiseRule]:
-        """Yield the rules whose paths end here."""
-        return (self._rules[n] for n, done in states if done == len(self._paths[n]))
+    def _ended(self, states: _States) -> list[NoiseRule]:
+        """Return the rules whose paths end here."""
+        positions = [self._positions[at] for at in states]
+        return [position.rule for position in positions if position.end]
