@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.measure import Row, Setting, at_most, cpu, interleave, ratio
-from reenact.store.log_writer import Log
+from reenact.store.log import Log
 
 TITLE = "append with running hash"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.append import new_file, ready_lines, write_raw
 from bench.measure import Row, Setting, at_least, interleave, ratio, wall
 from bench.record import record, request_events
-from reenact.store.log_writer import Log, Syncer
+from reenact.store.log import Log, Syncer
 
 TITLE = "durability"
 

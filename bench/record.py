@@ -21,7 +21,7 @@ from reenact.format.canonical import exact
 from reenact.policy.redaction.gate import Engine
 from reenact.policy.redaction.redactor import Profile
 from reenact.store.files import EVENTS
-from reenact.store.log_writer import Durability
+from reenact.store.log import Durability
 from reenact.store.payload_encoder import BLOB_THRESHOLD
 from reenact.store.recording import make_seed
 from reenact.store.sinks.base import Options

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact.format.canonical import digest, digest_bytes
-from reenact.store.log_writer import Tally
+from reenact.store.log import Tally
 from tests.integration.small import write_small
 
 __all__ = ["FIRST", "delta", "forge", "multiplying"]

@@ -18,7 +18,7 @@ from reenact.format.manifest import Manifest, Seed
 from reenact.search.extraction import CALL, Call, CallText, flatten
 from reenact.store.blobs import Blobs
 from reenact.store.files import BLOBS, EVENTS, MANIFEST, SEGMENTS, open_regular, segment_files
-from reenact.store.log_reader import LogReader
+from reenact.store.log import LogReader
 from reenact.store.reader import first_line, open_recording, read_header, tape_blobs, tape_lines
 from reenact.store.sinks.segments import read_open
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import digest_bytes
-from reenact.store.files import PRIVATE_FILE, make_private_folder, read_regular
-from reenact.store.log_writer import write_whole
+from reenact.store.files import PRIVATE_FILE, make_private_folder, read_regular, write_whole
 
 __all__ = ["Blobs"]
 

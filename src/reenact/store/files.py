@@ -77,6 +77,7 @@ __all__ = [
     "try_lock",
     "unwritable",
     "write_private",
+    "write_whole",
 ]
 
 _close = os.close  # before a session makes it the program's
@@ -172,6 +173,18 @@ def write_private(path: Path | str, content: bytes) -> None:
     """Write a file that its owner alone can read. A file that is already there keeps its mode."""
     with open(create_private(path), "wb") as file:
         file.write(content)
+
+
+def write_whole(fd: int, content: bytes, size: int) -> None:
+    """Append to a file of ``size`` bytes, all or nothing: what came out short is cut off again."""
+    try:
+        written = os.write(fd, content)
+        while written < len(content):
+            written += os.write(fd, content[written:])
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(fd, size)
+        raise
 
 
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:

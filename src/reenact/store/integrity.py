@@ -25,8 +25,7 @@ from reenact.store.files import (
     make_private_folder,
     open_regular,
 )
-from reenact.store.log_reader import LogReader
-from reenact.store.log_writer import Tally, whole_size
+from reenact.store.log import LogReader, Tally, whole_size
 from reenact.store.payload_decoder import blob_references, is_delta
 
 __all__ = [

@@ -38,10 +38,10 @@ from reenact.store.files import (
     close_descriptor,
     hold_descriptor,
     write_private,
+    write_whole,
 )
 from reenact.store.integrity import set_tail_aside
-from reenact.store.log_reader import LogReader
-from reenact.store.log_writer import whole_lines, write_whole
+from reenact.store.log import LogReader, whole_lines
 from reenact.store.payload_encoder import prepare
 
 __all__ = ["Journal", "Note", "add_unfinished", "journal_path", "recover_journal"]

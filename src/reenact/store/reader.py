@@ -32,8 +32,7 @@ from reenact.store.files import (
     segment_files,
 )
 from reenact.store.integrity import LogTotals, scan
-from reenact.store.log_reader import LogReader
-from reenact.store.log_writer import whole_size
+from reenact.store.log import LogReader, whole_size
 from reenact.store.payload_decoder import ReadLimits
 from reenact.store.source import LogSource, check_log
 

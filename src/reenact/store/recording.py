@@ -21,7 +21,7 @@ from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, 
 from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.files import EVENTS
-from reenact.store.log_writer import Durability
+from reenact.store.log import Durability
 from reenact.store.seal import own_seal
 from reenact.store.sinks.base import Options, Sink
 from reenact.store.sinks.directory import DirectorySink

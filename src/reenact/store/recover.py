@@ -49,8 +49,7 @@ from reenact.store.integrity import (
     set_tail_aside,
 )
 from reenact.store.journal import add_unfinished, recover_journal
-from reenact.store.log_reader import LogReader
-from reenact.store.log_writer import whole_lines, whole_size
+from reenact.store.log import LogReader, whole_lines, whole_size
 from reenact.store.reader import (
     drop_closing_line,
     open_directory,

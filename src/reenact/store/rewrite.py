@@ -31,7 +31,7 @@ from reenact.format.event import ROOT_LANE, Draft, decode_line, unknown_fields
 from reenact.format.manifest import FORMAT, MAJOR, Flag, Manifest, RedactionInfo, Seed, parse
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import EVENTS, MANIFEST, read_regular
-from reenact.store.log_writer import whole_lines
+from reenact.store.log import whole_lines
 from reenact.store.reader import open_recording, open_tape, tape_blobs
 from reenact.store.sinks.base import Options, Sink, Status
 from reenact.store.sinks.directory import DirectorySink, swap

@@ -27,8 +27,8 @@ from reenact.errors import ExtraMissing, RecordingDamaged, SinkUnwritable, Usage
 from reenact.format.canonical import decode, digest_bytes, exact, plain
 from reenact.format.event import Data, Draft, Event
 from reenact.format.json_path import lookup, parse
-from reenact.store.files import close_descriptor, hold_descriptor
-from reenact.store.log_writer import whole_lines, write_whole
+from reenact.store.files import close_descriptor, hold_descriptor, write_whole
+from reenact.store.log import whole_lines
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -15,8 +15,7 @@ from reenact.format.manifest import Manifest
 from reenact.store.blobs import Blobs
 from reenact.store.files import SEALED, open_regular
 from reenact.store.integrity import referenced_blobs
-from reenact.store.log_reader import LogReader
-from reenact.store.log_writer import Tally, whole_lines
+from reenact.store.log import LogReader, Tally, whole_lines
 from reenact.store.seal import Restored, SealedLine, read_sealed, restore
 
 if TYPE_CHECKING:  # most recordings have nothing that a key opens

@@ -18,7 +18,7 @@ from typing import Any
 
 from reenact import Draft, Redactor
 from reenact._system import start_clock
-from reenact.store.log_writer import Durability
+from reenact.store.log import Durability
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover
 from reenact.store.seal import Seal

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.store.log_writer import Log, Syncer, pause_syncers, whole_lines, whole_size
+from reenact.store.log import Log, Syncer, pause_syncers, whole_lines, whole_size
 
 
 def open_log(path: Path) -> Log:

@@ -19,7 +19,7 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.format.event import Prefix
-from reenact.store.log_writer import Tally
+from reenact.store.log import Tally
 from reenact.store.payload_decoder import is_delta
 from reenact.store.reader import open_recording
 from reenact.store.verify import verify

@@ -35,7 +35,7 @@ from reenact.engine.session.in_flight import InFlightCalls
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
-from reenact.store.log_writer import forget_syncers, pause_syncers
+from reenact.store.log import forget_syncers, pause_syncers
 
 if TYPE_CHECKING:
     from reenact.engine.fork.forked_run import ForkedRun

@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 
 from reenact.exchange.client.limits import CLOCKS_DIFFER
-from reenact.store.files import replace_file
-from reenact.store.log_writer import whole_lines, write_whole
+from reenact.store.files import replace_file, write_whole
+from reenact.store.log import whole_lines
 
 __all__ = ["EndState", "Journal", "KnownReplay", "ReplayEnd"]
 

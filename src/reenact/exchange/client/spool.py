@@ -23,8 +23,14 @@ import msgspec
 from reenact._system import entropy, id_bytes
 from reenact.exchange.client.workers import Notices
 from reenact.exchange.model import Exchange
-from reenact.store.files import EVENTS, MANIFEST, folder_size, make_private_folder, replace_file
-from reenact.store.log_writer import write_whole
+from reenact.store.files import (
+    EVENTS,
+    MANIFEST,
+    folder_size,
+    make_private_folder,
+    replace_file,
+    write_whole,
+)
 from reenact.store.sinks.buffered import Contents
 
 __all__ = [

@@ -19,7 +19,7 @@ from reenact.store.blobs import Blobs
 from reenact.store.files import is_open_as, sync_file
 from reenact.store.integrity import LogTotals
 from reenact.store.journal import Journal, Note, journal_path
-from reenact.store.log_writer import Durability, Log, Syncer
+from reenact.store.log import Durability, Log, Syncer
 from reenact.store.payload_encoder import BLOB_THRESHOLD, PayloadEncoder, Prepared, prepare
 from reenact.store.seal import Seal, SealedValues
 from reenact.store.warning import Warn, print_warning

@@ -44,10 +44,10 @@ from reenact.store.files import (
     replace_file,
     segment_files,
     unwritable,
+    write_whole,
 )
 from reenact.store.integrity import blob_totals, close_manifest, encode_manifest, set_orphans_aside
 from reenact.store.journal import Note, recover_journal
-from reenact.store.log_writer import write_whole
 from reenact.store.sinks.base import Options, Status, Writer, watch_forks
 from reenact.store.sinks.segments import OpenRecording, SegmentSink, merge, new_writer, read_open
 

@@ -49,7 +49,7 @@ from reenact.store.files import (
 )
 from reenact.store.integrity import LogTotals, close_manifest, referenced_blobs
 from reenact.store.journal import Note, journal_path
-from reenact.store.log_writer import Log
+from reenact.store.log import Log
 from reenact.store.reader import (
     first_line,
     open_tape,
@@ -82,8 +82,7 @@ class TapeSink:
 
     With ``replace`` an existing tape is replaced by the finished new one, in one step; one that
     could not be written to its end replaces nothing and cannot be finalised. With ``keeps`` events
-    that say the same as before keep their lines (:mod:`reenact.store.sinks.tape`), and a tape in which
-    all do is not touched. A tape
+    that say the same as before keep their lines, and a tape in which all do is not touched. A tape
     holds whole payloads (a delta would change with its neighbours, and so every later line of a
     diff) and is never sealed (it is made to be shared).
     """
