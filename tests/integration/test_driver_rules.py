@@ -162,17 +162,18 @@ def test_lenient_replay_refuses_as_well(recording: Path, database: sqlite3.Conne
 def test_other_threads_use_a_driver_while_a_replay_is_open(
     recording: Path, database: sqlite3.Connection
 ) -> None:
-    go, done = threading.Event(), threading.Event()
+    go, done = threading.Lock(), threading.Event()  # a signal would hand the statement over
+    go.acquire()
 
     def run() -> None:
-        go.wait()
+        go.acquire()
         database.execute("INSERT INTO one VALUES ('live')")
         done.set()
 
     thread = threading.Thread(target=run)
     thread.start()
     with reenact.session(capture=recording, mode="replay", strict=True) as session:
-        go.set()
+        go.release()
         done.wait()
     thread.join()
     assert _rows(database) == ["live"]

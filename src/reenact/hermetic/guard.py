@@ -9,7 +9,7 @@ An audit hook cannot be removed. It is added when the first session opens, and l
 dictionary, which is empty while no session is open. No audit event announces a send on a
 connection that is already open, so sends are checked where they happen (:mod:`.connections`,
 :mod:`.driver_statements`), also for workers that a session hands work to
-(:mod:`.queue_handoffs`). Work for other processes is refused where it is handed over
+(:mod:`.queue_handoffs`, :mod:`.signal_handoffs`). Work for other processes is refused where it is handed over
 (:mod:`.process_handoffs`). Connections made in C cause no audit event: known libraries that make
 them are refused when they are imported, and ``--isolate`` covers the others.
 """
@@ -55,6 +55,7 @@ from reenact.hermetic.endpoints import (
     stays_inside,
     text,
 )
+from reenact.hermetic.handoffs import current_handoff, release_unneeded, thread_start_patch
 from reenact.hermetic.network_libraries import (
     LibraryImportWatch,
     NetworkLibrary,
@@ -69,8 +70,9 @@ from reenact.hermetic.process_starts import (
     is_system_query,
     uses_network,
 )
-from reenact.hermetic.queue_handoffs import QueueHandoffs, current_handoff, release_unneeded
+from reenact.hermetic.queue_handoffs import QueueHandoffs
 from reenact.hermetic.sent_byte_counters import SentByteCounters
+from reenact.hermetic.signal_handoffs import SignalHandoffs
 from reenact.policy.drivers import driver_named, driver_of
 
 if TYPE_CHECKING:
@@ -189,7 +191,9 @@ class Guard:
             SendChecks(
                 holding, self._sends, self._connects_in_c, self._worker_processes.check_pipe
             ),
+            thread_start_patch(),
             QueueHandoffs(),
+            SignalHandoffs(),
             self._worker_processes,
         )
         """Patches that only an open replay installs: they slow down sends and queues."""

@@ -38,7 +38,7 @@ from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import code_kind
 from reenact.hermetic.endpoints import descendants, program_of, receivers, running_processes
-from reenact.hermetic.queue_handoffs import handing_session
+from reenact.hermetic.handoffs import handing_session
 
 __all__ = ["ProcessHandoffs"]
 

@@ -1,18 +1,12 @@
 """Tracker of work that a replayed session hands to a thread or task outside it through a queue.
 
-The worker is in no session, so the boundaries do not see its calls. From receiving the item until
-its next ``get`` it acts for the session that put the item: connections, sends and statements are
-refused and reported there. The items are not changed. The session of each item is stored in a
-side table, by position if a lock makes the position exact, otherwise by identity.
+From receiving the item until its next ``get`` the worker acts for the session that put the item, see
+:mod:`.handoffs`. The items are not changed. The session of each item is stored in a side table, by
+position if a lock makes the position exact, otherwise by identity. Memory streams of anyio are queues,
+too.
 
 An item that a part of the program puts back where it has taken it from, such as a connection of a
-pool, is not work, and neither is None. No worker acts for a session inside a request that is
-served live (:data:`SERVED_LIVE`), nor does the main thread after the end of the session, because
-it has received a result.
-
-::
-
-    put inside a replay ──> mark ──get by a worker──> handed (context variable) ──next get──> over
+pool, is not work, and neither is None.
 """
 
 from __future__ import annotations
@@ -22,144 +16,107 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
 from functools import wraps
 from types import BuiltinMethodType, CodeType, FrameType, ModuleType
 from typing import Any, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from reenact._system import thread_frames
-from reenact.engine.lanes import running_loop
 from reenact.engine.patches import patch as patches
 from reenact.engine.patches.patch import DeferredPatches, Installable, Patch, TypePatch
-from reenact.engine.session.context import VARIABLE
 from reenact.engine.session.current import current
-from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import code_kind
+from reenact.hermetic.handoffs import (
+    HANDED,
+    LIBRARY,
+    THROUGH,
+    UNSEEN,
+    HandOff,
+    act_for,
+    current_handoff,
+    handing_session,
+    release_unneeded,
+)
 
-__all__ = [
-    "SERVED_LIVE",
-    "HandOff",
-    "QueueHandoffs",
-    "current_handoff",
-    "handing_session",
-    "release_unneeded",
-]
+__all__ = ["QueueHandoffs"]
 
-SERVED_LIVE: Final[ContextVar[bool]] = ContextVar("reenact_served_live", default=False)
-"""True inside a live request that is not recorded. A recorded request is in a session."""
+THROUGH.add(__file__)
 
-
-_unneeded: Final[deque[Callable[[], None]]] = deque()
-"""Functions that give patches back."""
-
-
-class HandOff:
-    """A session for which a worker acts.
-
-    As long as a thread acts for the session, the patches stay installed, also after the end of the
-    session. A copied context can refer to a hand-off much longer, so the end of the work counts, not
-    the end of the object. Hand-offs that no worker received are collected anywhere, where nothing can
-    be released: see :func:`release_unneeded`.
-    """
-
-    __slots__ = (
-        "_acting",
-        "_release",
-        "asker",
-        "bound",
-        "in_main_thread",
-        "queue",
-        "session",
-        "threads",
-        "waiting",
-        "worker",
-    )
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.queue: ref[Any] | None = None
-        self.asker: CodeType | None = None
-        """The code that has asked for the item."""
-        self.in_main_thread = False
-        """Has the main thread received the item? Its context is copied to other threads."""
-        self.threads: dict[int, threading.Thread | None] = {}
-        """The waiting threads by ident: another thread gets the ident of one that has ended."""
-        self.waiting: set[int] = set()
-        """Threads that were waiting for an item when this one was put, and may take it unseen."""
-        self.bound: set[int] = set()
-        """Threads that call a bound method, and will not be seen later either."""
-        self.worker = ""
-        self._acting: set[Any] = set()
-        """Idents of workers, and threads that they have started."""
-        self._release: Callable[[], None] | None = session.keep_patches(in_replay=True)
-
-    def begin(self, actor: Any) -> None:
-        """Handle the start of work for the session."""
-        self._acting.add(actor)
-
-    def end(self, actor: Any) -> None:
-        """Handle the end of the work of ``actor``."""
-        self._acting.discard(actor)
-        if not self._acting:
-            self.let_go()
-
-    def let_go(self) -> None:
-        """Do not keep the patches installed any longer than the session does."""
-        release, self._release = self._release, None
-        if release is not None:
-            _unneeded.append(release)
-
-    def __del__(self, append: Callable[[Any], None] = _unneeded.append) -> None:
-        if self._release is not None:
-            append(self._release)  # bound: it is called when the interpreter has begun to end
+_PUT: Final = "which acts on an item that the session has put in a queue"
 
 
-_undelivered: Final[dict[int, tuple[Any, HandOff]]] = {}
-"""Items that are known by identity only, and have not been seen to reach a worker."""
-_HANDED: Final[ContextVar[HandOff | None]] = ContextVar("reenact_handed", default=None)
+class _Undelivered:
+    """An item that is known by identity only, and that waiting threads may take unseen."""
+
+    def __init__(self, item: Any, mark: HandOff) -> None:
+        self.item = item
+        self.mark = mark
+        waiting, self.bound = _waiting_threads()
+        """``bound``: threads that call a bound method, and will not be seen later either."""
+        self.waiting: dict[int, threading.Thread | None] = {
+            ident: threading._active.get(ident)  # type: ignore[attr-defined]
+            for ident in waiting
+        }
+        """By ident: another thread gets the ident of one that has ended."""
 
 
-def current_handoff() -> HandOff | None:
-    """Return the session for which this worker acts, if it is in no session itself."""
-    if VARIABLE.get() is not None or SERVED_LIVE.get():
+class _UndeliveredItems(dict[int, _Undelivered]):
+    """Items that have not been seen to reach a worker, by the identity of their marks."""
+
+    def taken(self, found: HandOff | None) -> HandOff | None:
+        """Return ``found``, else the mark of an item that this worker has taken out unseen.
+
+        It was waiting for it in C, or in a method of its own, before the patches were installed. Then
+        one of its frames has the item, or what the item consisted of.
+        """
+        me = threading.get_ident()
+        waiting = [one for one in list(self.values()) if me in one.waiting]
+        if found is not None or not waiting:
+            return found
+        wanted = {id(part): one for one in waiting for part in _parts(one.item)}
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            for value in frame.f_locals.values():
+                one = wanted.get(id(value))
+                if one is None:
+                    continue
+                if me in one.bound:
+                    one.waiting = {me: one.waiting[me]}
+                    one.mark.name_worker()
+                else:
+                    _delivered(one.mark)
+                    _forget_mark(one.mark)
+                    act_for(one.mark)
+                return one.mark
+            frame = frame.f_back
+        for one in waiting:
+            if me in one.bound and one.mark.worker:  # it has acted on the item, and has it no more
+                self.pop(id(one.mark), None)
         return None
-    found = _HANDED.get()
-    if found is None and _undelivered:
-        found = _taken_unseen()
-    if found is None or (found.in_main_thread and not found.session.is_active):
-        return None
-    return found
+
+    def forget_received(self) -> None:
+        """This thread is no longer one that may take an item unseen."""
+        for one in list(self.values()):
+            self.drop_waiting(one, threading.get_ident())
+
+    def forget_ended(self) -> None:
+        """Drop the marks of items that only threads which have ended could have taken unseen."""
+        running = set(thread_frames())  # the frames themselves would hold this one
+        for one in list(self.values()):
+            for ident, thread in list(one.waiting.items()):
+                if ident not in running or (thread is not None and not thread.is_alive()):
+                    self.drop_waiting(one, ident)
+
+    def drop_waiting(self, one: _Undelivered, ident: int) -> None:
+        """The thread ``ident`` does not wait for ``one``. The last one drops its mark."""
+        one.waiting.pop(ident, None)
+        if not one.waiting:
+            self.pop(id(one.mark), None)
+            _forget_taken(one)
 
 
-def _taken_unseen() -> HandOff | None:
-    """Return the mark of an item that this worker has taken out without being seen.
-
-    It was waiting for it in C, or in a method of its own, before the patches were installed. Then
-    one of its frames has the item, or what the item consisted of.
-    """
-    me = threading.get_ident()
-    waiting = [(item, mark) for item, mark in list(_undelivered.values()) if me in mark.waiting]
-    if not waiting:
-        return None
-    wanted = {id(one): mark for item, mark in waiting for one in _parts(item)}
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        for value in frame.f_locals.values():
-            mark = wanted.get(id(value))
-            if mark is None:
-                continue
-            if me in mark.bound:
-                mark.waiting, mark.worker = {me}, _worker_name()
-            else:
-                _delivered(mark, None)
-                _act_for(mark)
-            return mark
-        frame = frame.f_back
-    for _, mark in waiting:
-        if me in mark.bound and mark.worker:  # it has acted on the item, and has it no more
-            _undelivered.pop(id(mark), None)
-    return None
+_undelivered: Final = _UndeliveredItems()
+UNSEEN.append(_undelivered)
 
 
 def _parts(item: Any) -> list[Any]:
@@ -175,81 +132,20 @@ _NUMBERS: Final = (bool, int, float)
 _SHARED: Final = (*_NUMBERS, type(None), str, bytes, ModuleType)
 
 
-def _delivered(mark: HandOff, owner: Any) -> None:
+def _delivered(mark: HandOff) -> None:
     """The item of ``mark`` has reached a worker."""
     _undelivered.pop(id(mark), None)
-    mark.worker = _worker_name()
-    mark.in_main_thread = threading.current_thread() is threading.main_thread()
-    if mark.in_main_thread:
-        mark.let_go()
-    if owner is not None:
-        mark.queue = ref(owner)
-        return
-    owner = None if mark.queue is None else mark.queue()
-    marks = _marks.get(owner) if owner is not None else None
+    mark.received()
+
+
+def _forget_mark(mark: HandOff) -> None:
+    """Drop ``mark`` from the table of its queue."""
+    owner = mark.owner
+    marks = None if owner is None else _marks.get(owner)
     for key, entries in list(marks.by_identity.items()) if marks is not None else ():
         entries[:] = [entry for entry in entries if entry[1] is not mark]
         if marks is not None and not any(entries):
             marks.by_identity.pop(key, None)
-
-
-def _act_for(mark: HandOff | None) -> None:
-    """Start to act for the session of ``mark``, or for none, and end the work for the last one."""
-    last = _HANDED.get()
-    if mark is not None and not mark.in_main_thread:
-        mark.begin(threading.get_ident())
-    _HANDED.set(mark)
-    if last is not None and last is not mark:
-        last.end(threading.get_ident())
-
-
-def _worker_name() -> str:
-    """The name of the task that runs here, else of the thread."""
-    if running_loop() is not None:
-        task = sys.modules["asyncio"].current_task()
-        if task is not None:
-            return str(task.get_name())
-    return threading.current_thread().name
-
-
-def release_unneeded() -> None:
-    """Give back the patches of hand-overs that are over."""
-    if _undelivered:
-        _forget_ended_threads()
-    while _unneeded:
-        try:
-            unneeded = _unneeded.popleft()
-        except IndexError:
-            return  # another thread has taken the last
-        unneeded()
-
-
-def _forget_ended_threads() -> None:
-    """Drop the marks of items that only threads which have ended could have taken unseen."""
-    running = set(thread_frames())  # the frames themselves would hold this one
-    for item, mark in list(_undelivered.values()):
-        for ident in list(mark.waiting):
-            thread = mark.threads.get(ident)
-            if ident not in running or (thread is not None and not thread.is_alive()):
-                mark.waiting.discard(ident)
-        if not mark.waiting:
-            _undelivered.pop(id(mark), None)
-            _forget_taken(mark, item)
-
-
-def handing_session() -> Session | None:
-    """Return the replay that hands over what is put here. A replay of the whole process has no
-    outside."""
-    session = current()
-    if session is None:
-        found = current_handoff()
-        session = None if found is None else found.session
-    if session is None or session.settings.whole_process:
-        return None
-    # A replay of an exchange that makes new calls live refuses drivers and files all the same.
-    if session.mode != "replay" and not session.settings.refuses_drivers:
-        return None
-    return session if session.settings.boundaries is not None else None
 
 
 # Marks
@@ -285,8 +181,11 @@ def _marks_of(owner: Any) -> _Marks:
     return found
 
 
-def _note_put(owner: Any, item: Any, position: int | None) -> None:
-    """``item`` is put into ``owner``. ``position`` is where it will be; None if that is unknown."""
+def _note_put(owner: Any, item: Any, position: int | None, *, unseen: bool = True) -> None:
+    """``item`` is put into ``owner``. ``position`` is where it will be; None if that is unknown.
+
+    ``unseen``: can a thread take it out of ``owner`` without being seen?
+    """
     session = handing_session() if item is not None else None
     found = _marks.get(owner)
     if session is None:
@@ -295,22 +194,20 @@ def _note_put(owner: Any, item: Any, position: int | None) -> None:
         return
     if found is not None and found.is_returned(item):
         return
-    asker = _asker()
-    if asker is None or code_kind(asker.co_filename) == "ours":
+    by = _asker()
+    if by is None or code_kind(by.co_filename) == "ours":
         return
-    if current() is not None and asker.co_filename in _CARRIERS:
+    if current() is not None and by.co_filename in _CARRIERS:
         return  # the session goes with the job
     found = _marks_of(owner)
-    if position is None:
-        mark = HandOff(session)
-        mark.queue = ref(owner)
-        mark.waiting, mark.bound = _waiting_threads()
-        mark.threads = {ident: threading._active.get(ident) for ident in mark.waiting}  # type: ignore[attr-defined]
-        if mark.waiting:
-            _undelivered[id(mark)] = item, mark
-        found.by_identity.setdefault(id(item), []).append((item, mark))
-    else:
-        found.by_position[position] = HandOff(session)
+    mark = HandOff(session, _PUT, owner)
+    if position is not None:
+        found.by_position[position] = mark
+        return
+    one = _Undelivered(item, mark) if unseen else None
+    if one is not None and one.waiting:
+        _undelivered[id(mark)] = one
+    found.by_identity.setdefault(id(item), []).append((item, mark))
 
 
 def _note_got(owner: Any, item: Any, position: int | None) -> None:
@@ -328,15 +225,15 @@ def _note_got(owner: Any, item: Any, position: int | None) -> None:
     if current() is not None:
         return
     if mark is not None:
-        _delivered(mark, owner)
+        _delivered(mark)
         mark.asker = _asker()
-        _act_for(mark)
+        act_for(mark)
         return
     # A method that was bound before the patches were installed, as in ``iter(items.get, None)``, does
     # not call ``_asks``. Here the next item shows that the work on the last one has ended.
-    last = _HANDED.get()
-    if last is not None and last.queue is not None and last.queue() is owner:
-        _act_for(None)
+    last = HANDED.get()
+    if last is not None and last.came_through(owner):
+        act_for(None)
 
 
 def _marked(marks: dict[int, list[tuple[Any, HandOff | None]]], item: Any) -> HandOff | None:
@@ -354,17 +251,14 @@ def _marked(marks: dict[int, list[tuple[Any, HandOff | None]]], item: Any) -> Ha
 def _asker() -> CodeType | None:
     """Return the code that uses a queue, outside this module and the modules of queues."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename in _THROUGH:
+    while frame is not None and frame.f_code.co_filename in THROUGH:
         frame = frame.f_back
     return None if frame is None else frame.f_code
 
 
-_LIBRARY: Final = os.path.dirname(threading.__file__)
-_THROUGH: Final = {__file__, patches.__file__, os.path.join(_LIBRARY, "queue.py")}
-"""Files between the code that uses a queue and the functions here."""
-
+_PATCHES: Final = patches.__file__
 _CARRIERS: Final = tuple(
-    os.path.join(_LIBRARY, "concurrent", "futures", name) for name in ("thread.py", "process.py")
+    os.path.join(LIBRARY, "concurrent", "futures", name) for name in ("thread.py", "process.py")
 )
 """Files of executors, which run their jobs in the session that submits them."""
 
@@ -373,27 +267,21 @@ def _asks(owner: Any) -> None:
     """Handle the start of a ``get`` on ``owner``. If it is for the next item, the work on the last one
     has ended. A worker also gets other objects out of queues, such as connections of a pool: those
     come from other queues, and other code gets them."""
-    found = current_handoff() if _undelivered else _HANDED.get()
-    if found is not None:
-        same = found.queue is not None and found.queue() is owner
-        if same or found.asker is _asker():
-            _act_for(None)
+    found = current_handoff() if _undelivered else HANDED.get()
+    if found is not None and (found.came_through(owner) or found.asker is _asker()):
+        act_for(None)
     # From here on this thread is seen taking items.
-    me = threading.get_ident()
-    for item, mark in list(_undelivered.values()) if _undelivered else ():
-        mark.waiting.discard(me)
-        if not mark.waiting:
-            _undelivered.pop(id(mark), None)
-            _forget_taken(mark, item)
+    if _undelivered:
+        _undelivered.forget_received()
     release_unneeded()
 
 
-def _forget_taken(mark: HandOff, item: Any) -> None:
-    """Drop ``mark`` if its item was taken from its queue unseen: its taker did not act."""
-    owner = None if mark.queue is None else mark.queue()
+def _forget_taken(one: _Undelivered) -> None:
+    """Drop the mark of an item that was taken from its queue unseen: its taker did not act."""
+    owner = one.mark.owner
     found = None if owner is None else _marks.get(owner)
-    if found is not None and owner is not None and not owner.qsize():
-        found.by_identity.pop(id(item), None)
+    if found is not None and not owner.qsize():
+        found.by_identity.pop(id(one.item), None)
 
 
 def _waiting_threads() -> tuple[set[int], set[int]]:
@@ -462,14 +350,14 @@ _LOADS: Final = 12
 
 
 class QueueHandoffs:
-    """The patches of queues, and of threads that a worker starts while it acts for a session."""
+    """The patches of queues."""
 
     def __init__(self) -> None:
         self._of_queue: list[Installable] = []
         self._patches: list[Installable] = [
-            Patch(threading.Thread, "start", _starting),
             DeferredPatches("queue", self._queue_patches),
             DeferredPatches("asyncio.queues", _asyncio_patches),
+            DeferredPatches("anyio.streams.memory", _stream_patches),
         ]
 
     def _queue_patches(self, module: Any) -> list[Installable]:
@@ -622,7 +510,7 @@ def _getting_by_identity(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asyncio_patches(module: ModuleType) -> list[Installable]:
-    _THROUGH.add(module.__file__ or "")
+    THROUGH.add(module.__file__ or "")
 
     def getting(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
@@ -649,32 +537,58 @@ def _asyncio_patches(module: ModuleType) -> list[Installable]:
     ]
 
 
-def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A thread that a worker starts acts for the same session as the worker."""
+def _stream_patches(module: ModuleType) -> list[Installable]:
+    """Memory streams of anyio: both ends have the state of the stream, which is the queue."""
+    file = module.__file__ or ""
+    THROUGH.add(file)
 
-    @wraps(original)
-    def start(self: Any) -> None:
-        found = current_handoff()
-        if found is None:
-            original(self)
-            return
-        own = self.run
+    def is_within() -> bool:
+        """Has another method of a stream called the patched one?"""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename in (__file__, _PATCHES):
+            frame = frame.f_back
+        return frame is not None and frame.f_code.co_filename == file
 
-        def run() -> None:
-            vars(self).pop("run", None)
-            _HANDED.set(found)
+    def sending(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def send_nowait(self: Any, item: Any) -> Any:
+            _note_put(self._state, item, None, unseen=False)
             try:
-                own()
-            finally:
-                found.end(self)
+                return original(self, item)
+            except BaseException:
+                marks = _marks.get(self._state)
+                # ``send`` waits until there is room for the item.
+                if marks is not None and id(item) in marks.by_identity and not is_within():
+                    _marked(marks.by_identity, item)
+                raise
 
-        self.run = run
-        found.begin(self)
-        try:
-            original(self)
-        except BaseException:
-            vars(self).pop("run", None)
-            found.end(self)
-            raise
+        return send_nowait
 
-    return start
+    def receiving(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        async def receive(self: Any) -> Any:
+            _asks(self._state)
+            item = await original(self)
+            _note_got(self._state, item, None)
+            return item
+
+        return receive
+
+    def receiving_now(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def receive_nowait(self: Any) -> Any:
+            if is_within():
+                return original(self)
+            _asks(self._state)
+            item = original(self)
+            _note_got(self._state, item, None)
+            return item
+
+        return receive_nowait
+
+    receiver = module.MemoryObjectReceiveStream
+    return [
+        Patch(module.MemoryObjectSendStream, "send_nowait", sending),
+        Patch(receiver, "receive", receiving),
+        Patch(receiver, "receive_nowait", receiving_now),
+    ]

@@ -17,9 +17,9 @@ from reenact.engine.session.session import Session
 from reenact.errors import CapabilityDenied, SessionClosed
 from reenact.hermetic.call_origin import acting_library, source_location
 from reenact.hermetic.endpoints import text
+from reenact.hermetic.handoffs import HandOff, current_handoff
 from reenact.hermetic.network_libraries import NetworkLibrary
 from reenact.hermetic.process_starts import ProcessStart
-from reenact.hermetic.queue_handoffs import HandOff, current_handoff
 from reenact.policy.access import KNOWN, Access
 from reenact.policy.drivers import driver_named
 
@@ -362,7 +362,7 @@ def _divergence(
 def _whose(worker: HandOff | None) -> str:
     if worker is None:
         return "The program"
-    return f"The worker {worker.worker}, which acts on an item that the session has put in a queue,"
+    return f"The worker {worker.worker}, {worker.does},"
 
 
 def _hints(session: Session, attempt: Attempt, covered: Covered) -> list[str]:

@@ -1,5 +1,6 @@
 """Files in replays of exchanges: changed only where the app allows it."""
 
+import contextlib
 import ctypes
 import importlib
 import io
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.errors import UsageError
+from reenact.errors import CapabilityDenied, UsageError
 from reenact.exchange import Message
 from tests.integration.exchange.apps import replay
 
@@ -337,29 +338,62 @@ def test_worker_outside_the_replay_cannot_change_a_file_for_it(run, tmp_path):
     assert str(kept) in divergence["detail"]
 
 
-def test_worker_that_gets_work_without_a_queue_is_not_contained(run, tmp_path):
-    """The third limit that the guide states."""
-    kept, asked, done = tmp_path / "kept", threading.Semaphore(0), threading.Semaphore(0)
-    over = threading.Event()
+class _Asked:
+    """A worker thread that appends to a file each time that ``ask`` is called."""
 
-    def work():
-        while asked.acquire() and not over.is_set():
-            _append(kept)
-            done.release()
+    def __init__(self, file, wait):
+        self._file, self._wait = file, wait
+        self._over = False
+        self.done = threading.Lock()
+        self.done.acquire()
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
 
-    worker = threading.Thread(target=work)
-    worker.start()
+    def _work(self):
+        while self._wait() and not self._over:
+            with contextlib.suppress(CapabilityDenied):
+                _append(self._file)
+            self.done.release()
+
+    def end(self, ask):
+        self._over = True
+        ask()
+        self._thread.join()
+
+
+def test_worker_that_waits_for_a_signal_of_a_replay_cannot_change_a_file_for_it(run, tmp_path):
+    kept, asked = tmp_path / "kept", threading.Semaphore(0)
+    worker = _Asked(kept, asked.acquire)
 
     def change(path):
+        while not asked._cond._waiters:
+            pass
         asked.release()
-        done.acquire()
+        worker.done.acquire()
 
     try:
         found, _, _ = run(change)
     finally:
-        over.set()
+        worker.end(asked.release)
+    assert kept.read_text() == "more"  # from the recorded run
+    [divergence] = found.replay.divergences
+    assert str(kept) in divergence["detail"]
+
+
+def test_worker_that_gets_work_without_a_queue_or_signal_is_not_contained(run, tmp_path):
+    """The third limit that the guide states."""
+    kept, asked = tmp_path / "kept", threading.Lock()
+    asked.acquire()
+    worker = _Asked(kept, asked.acquire)
+
+    def change(path):
         asked.release()
-        worker.join()
+        worker.done.acquire()
+
+    try:
+        found, _, _ = run(change)
+    finally:
+        worker.end(asked.release)
     assert kept.read_text() == "more" * 2
     assert found.replay.divergences == ()
 

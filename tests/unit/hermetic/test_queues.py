@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 
 import reenact
-from reenact.hermetic.queue_handoffs import SERVED_LIVE, current_handoff, release_unneeded
+from reenact.hermetic.handoffs import SERVED_LIVE, current_handoff, release_unneeded
 
 
 @pytest.fixture(autouse=True)
@@ -122,12 +122,13 @@ def test_item_that_other_code_holds_as_well_is_not_recognised_in_its_frames(
     """A thread that was not waiting for an item cannot have taken one unseen."""
     shared = object()
     jobs: queue.SimpleQueue[object] = queue.SimpleQueue()
-    start, end = threading.Event(), threading.Event()
+    start, end = threading.Lock(), threading.Event()  # releasing a lock hands nothing over
+    start.acquire()
     found: list[object] = []
 
     def other() -> None:
         held = shared
-        start.wait()
+        start.acquire()
         found.append(current_handoff())
         end.set()
         assert held is shared
@@ -137,7 +138,7 @@ def test_item_that_other_code_holds_as_well_is_not_recognised_in_its_frames(
 
     def body() -> None:
         jobs.put(shared)
-        start.set()
+        start.release()
         end.wait()
 
     replaying(body)

@@ -34,7 +34,7 @@ from reenact.exchange.model import Exchange, Payload, Route, Trace
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
 from reenact.exchange.revision import Definition
-from reenact.hermetic.queue_handoffs import SERVED_LIVE
+from reenact.hermetic.handoffs import served_live
 
 __all__ = [
     "AsgiAdapter",
@@ -77,17 +77,15 @@ class AsgiAdapter:
             await Lifespan(receive, send, self._sign_off).run(self.app, scope)
             return
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            with served_live():
+                await self.app(scope, receive, send)
             return
         self._remember(scope)
         parent, state = _trace_headers(scope["headers"])
         trace = self._recorder.sampled(parent, state, lambda: self._table.route_of(start_of(scope)))
         if trace is None:
-            token = SERVED_LIVE.set(True)
-            try:
+            with served_live():
                 await self.app(scope, receive, send)
-            finally:
-                SERVED_LIVE.reset(token)
         else:
             await self._serve(scope, receive, send, trace)
 

@@ -33,7 +33,7 @@ from reenact.exchange.model import Exchange, Header, Payload, Route
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
 from reenact.exchange.revision import Definition
-from reenact.hermetic.queue_handoffs import SERVED_LIVE
+from reenact.hermetic.handoffs import served_live
 
 __all__ = [
     "WsgiAdapter",
@@ -62,11 +62,8 @@ class WsgiAdapter:
             parent, state, lambda: self._table.route_of(start_of(environ))
         )
         if trace is None:
-            token = SERVED_LIVE.set(True)
-            try:
+            with served_live():
                 return self.app(environ, start_response)
-            finally:
-                SERVED_LIVE.reset(token)
         start = start_of(environ)
         route_id = self._table.route_of(start)
         active = self._recorder.begin(route_id, "http", start.headers, trace)
