@@ -195,18 +195,19 @@ def in_c() -> None:
 
 def beside() -> None:
     """Another thread uses its connections while a replay is open."""
-    go, done = threading.Event(), threading.Event()
+    go, done = threading.Lock(), threading.Event()  # a signal would hand the work over
+    go.acquire()
     with tcp() as plain, tls() as secure:
 
         def run() -> None:
-            go.wait()
+            go.acquire()
             plain.sendall(b"beside\n")
             secure.sendall(b"beside\n")
             done.set()
 
         threading.Thread(target=run).start()
         with attempt("beside"):
-            go.set()
+            go.release()
             done.wait()
 
 
