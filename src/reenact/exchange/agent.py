@@ -17,8 +17,7 @@ import msgspec
 from reenact._system import start_clock
 from reenact.errors import UsageError
 from reenact.exchange.adapters.base import Adapter, LoopBridge
-from reenact.exchange.adapters.route import RouteRegistry, make_route
-from reenact.exchange.adapters.task import make_task
+from reenact.exchange.adapters.route import RouteRegistry, make_route, make_task
 from reenact.exchange.client.interface import ClientStatus, Exporter
 from reenact.exchange.containment import parse_declarations
 from reenact.exchange.folder_exporter import FolderExporter

@@ -27,7 +27,9 @@ __all__ = [
     "Choice",
     "Handler",
     "aloop",
+    "awaited",
     "choice",
+    "handler_block",
     "is_step",
     "loop",
     "split",
@@ -123,49 +125,26 @@ class Step:
         return stepped
 
     def _run(self, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        seen = StepCall(self, position, args, kwargs)
-        with set_position(seen.running.inside):
+        with StepCall(self, position, args, kwargs) as call:
             try:
-                result = self.function(*args, **kwargs)
-            except BaseException as error:
-                if not self._handles(error):
-                    seen.failed(error)
+                return call.ended(self.function(*args, **kwargs))
+            except Exception as error:
+                if self.on_error is None:
                     raise
-                handler = seen.handler(error)
-                try:
-                    result = handler.call(error, args, kwargs)
-                except BaseException:
-                    seen.failed(error)
-                    raise
-                seen.handled(error)
-                return result
-        seen.ended(result)
-        return result
+                with call.handler(error):
+                    return self.on_error(error, *args, **kwargs)
 
     async def _run_async(
         self, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        seen = StepCall(self, position, args, kwargs)
-        with set_position(seen.running.inside):
+        with StepCall(self, position, args, kwargs) as call:
             try:
-                result = await self.function(*args, **kwargs)
-            except BaseException as error:
-                if not self._handles(error):
-                    seen.failed(error)
+                return call.ended(await self.function(*args, **kwargs))
+            except Exception as error:
+                if self.on_error is None:
                     raise
-                handler = seen.handler(error)
-                try:
-                    result = await handler.call_async(error, args, kwargs)
-                except BaseException:
-                    seen.failed(error)
-                    raise
-                seen.handled(error)
-                return result
-        seen.ended(result)
-        return result
-
-    def _handles(self, error: BaseException) -> bool:
-        return self.on_error is not None and isinstance(error, Exception)
+                with call.handler(error):
+                    return await awaited(self.on_error(error, *args, **kwargs))
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the arguments by name. Names decide what is secret."""
@@ -176,75 +155,91 @@ class Step:
         return snapshot(dict(bound.arguments))
 
 
+async def awaited(value: Any) -> Any:
+    """Return ``value``, or its result if it can be awaited."""
+    return await value if inspect.isawaitable(value) else value
+
+
+class ProcessorBlock:
+    """Block of code in a processor, which ends with the block. Without a processor it does nothing."""
+
+    def __init__(self, running: RunningProcessor | None) -> None:
+        self._running = running
+
+    def __enter__(self) -> None:
+        if self._running is not None:
+            self._position = set_position(self._running.inside)
+            self._position.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._running is not None:
+            self._position.__exit__(None, None, None)
+            self._running.end("completed" if error is None else "failed", error)
+
+
 class StepCall:
-    """Call of a step."""
+    """Call of a step, as a block that ends the processor."""
 
     def __init__(
         self, made: Step, position: Position, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self._made = made
-        self._position = position
-        self.running: RunningProcessor = position.lineage.begin(position, made.step_id)
+        self._running: RunningProcessor = position.lineage.begin(position, made.step_id)
+        self._on_error = made.on_error
+        self._failure: BaseException | None = None
+        """The error that the handler of the step got."""
+        self._result: Any = None
         self._message = next((one for one in args[:2] if isinstance(one, Message)), None)
         if self._message is None:
-            self.running.input = made.given(args, kwargs)
+            self._running.input = made.given(args, kwargs)
         else:
             self._before = self._message.document()
 
-    def ended(self, result: Any) -> None:
-        self._look()
-        if self._message is None:
-            self.running.output = snapshot(result)
-        self.running.end()
+    def __enter__(self) -> Self:
+        self._position = set_position(self._running.inside)
+        self._position.__enter__()
+        return self
 
-    def failed(self, error: BaseException) -> None:
-        self._look()
-        self.running.end("failed", error)
+    def ended(self, result: Any) -> Any:
+        """Note and return the result of the function."""
+        self._result = result
+        return result
 
-    def handled(self, error: BaseException) -> None:
-        self._look()
-        self.running.end("handled", error)
+    def handler(self, error: BaseException) -> ProcessorBlock:
+        """Return the block in which the handler is called with ``error``."""
+        assert self._on_error is not None
+        self._failure = error
+        return handler_block(self._on_error, self._running.inside)
 
-    def handler(self, error: BaseException) -> HandlerCall:
-        assert self._made.on_error is not None
-        return HandlerCall(self._made.on_error, self.running.inside)
-
-    def _look(self) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._position.__exit__(None, None, None)
         if self._message is not None:
-            self.running.changes = diff_documents(self._before, self._message.document())
+            self._running.changes = diff_documents(self._before, self._message.document())
+        if error is not None:
+            self._running.end("failed", error if self._failure is None else self._failure)
+        elif self._failure is not None:
+            self._running.end("handled", self._failure)
+        else:
+            if self._message is None:
+                self._running.output = snapshot(self._result)
+            self._running.end()
 
 
-class HandlerCall:
-    """Call of an error handler, which is a processor inside the failed one."""
-
-    def __init__(self, handler: Handler, position: Position) -> None:
-        self._handler = handler
-        name = getattr(handler, "__qualname__", type(handler).__name__)
-        self._running = position.lineage.begin(position, getattr(handler, STEP_ID, name), "handler")
-
-    def call(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with set_position(self._running.inside):
-            try:
-                result = self._handler(error, *args, **kwargs)
-            except BaseException as problem:
-                self._running.end("failed", problem)
-                raise
-        self._running.end()
-        return result
-
-    async def call_async(
-        self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        with set_position(self._running.inside):
-            try:
-                result = self._handler(error, *args, **kwargs)
-                if inspect.isawaitable(result):
-                    result = await result
-            except BaseException as problem:
-                self._running.end("failed", problem)
-                raise
-        self._running.end()
-        return result
+def handler_block(handler: Handler, position: Position) -> ProcessorBlock:
+    """Return the block of an error handler, which is a processor inside the failed one."""
+    name = getattr(handler, "__qualname__", type(handler).__name__)
+    return ProcessorBlock(
+        position.lineage.begin(position, getattr(handler, STEP_ID, name), "handler")
+    )
 
 
 T = TypeVar("T")
@@ -328,7 +323,7 @@ def _split_threads(
         with set_position(running.part(index)):
             return part(items[index])
 
-    with _Ending(running):
+    with ProcessorBlock(running):
         if at_once == 1 or len(items) < 2:
             return [one(index) for index in range(len(items))]
         with ThreadPoolExecutor(min(at_once, len(items))) as pool:
@@ -352,7 +347,7 @@ async def _split_tasks(
             with set_position(running.part(index)):
                 return await part(items[index])
 
-    with _Ending(running):
+    with ProcessorBlock(running):
         if at_once == 1:
             return [await one(index) for index in range(len(items))]
         done = await asyncio.gather(*map(one, range(len(items))), return_exceptions=True)
@@ -362,32 +357,12 @@ async def _split_tasks(
         return list(done)
 
 
-class _Ending:
-    """Ends a processor at the end of the block."""
-
-    def __init__(self, running: RunningProcessor | None) -> None:
-        self._running = running
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._running is not None:
-            self._running.end("completed" if error is None else "failed", error)
-
-
 class Choice:
     """Choice between branches: ``with choice("size") as branch: if branch.when("big", n > 9): …``"""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._running: RunningProcessor | None = None
-        self._block: Any = None
         self.branch = ""
         """Label of the first branch whose condition was true."""
 
@@ -409,11 +384,11 @@ class Choice:
             self._running.branch = label
 
     def __enter__(self) -> Self:
-        position: Position | None = current_position()
+        position = current_position()
         if position is not None:
             self._running = position.lineage.begin(position, self._name, "choice")
-            self._block = set_position(self._running.inside)
-            self._block.__enter__()
+        self._block = ProcessorBlock(self._running)
+        self._block.__enter__()
         return self
 
     def __exit__(
@@ -422,9 +397,7 @@ class Choice:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._running is not None:
-            self._block.__exit__(None, None, None)
-            self._running.end("completed" if error is None else "failed", error)
+        self._block.__exit__(kind, error, trace)
 
 
 def choice(name: str) -> Choice:

@@ -217,7 +217,7 @@ class SendChecks:
         self._connects = connects
         self._pipes = pipes
         self._uvloop: list[Installable] = []
-        self._patches: list[Installable] = [
+        self.patches: list[Installable] = [
             *(TypePatch(_socket.socket, name, self._socket_method) for name in _METHODS),
             Patch(socket.socket, "sendfile", self._socket_method),
             *(Patch(os, name, self._descriptor_function) for name in _FUNCTIONS),
@@ -237,14 +237,6 @@ class SendChecks:
             DeferredPatches("asyncio.sslproto", self._tls_patches),
             DeferredPatches("uvloop.loop", self._uvloop_patches),
         ]
-
-    def install(self) -> None:
-        for patch in self._patches:
-            patch.install()
-
-    def remove(self) -> None:
-        for patch in reversed(self._patches):
-            patch.remove()
 
     def check(self, sock: Any) -> None:
         """Raise if a replay is in force here and ``sock`` leads out of the program."""

@@ -75,15 +75,7 @@ class StatementChecks:
         self._refuse = refuse
         self._allows = allows
         self._made: dict[str, list[Installable]] = {}
-        self._late = [DeferredPatches(module, self._maker(module)) for module in DRIVER_METHODS]
-
-    def install(self) -> None:
-        for one in self._late:
-            one.install()
-
-    def remove(self) -> None:
-        for one in reversed(self._late):
-            one.remove()
+        self.patches = [DeferredPatches(module, self._maker(module)) for module in DRIVER_METHODS]
 
     def _maker(self, name: str) -> Callable[[ModuleType], list[Installable]]:
         def make(module: ModuleType) -> list[Installable]:

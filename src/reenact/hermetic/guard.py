@@ -169,7 +169,7 @@ class Guard:
         """The number of imported modules when ``_unseen`` was filled."""
         self._patches: list[Installable] = [
             LibraryImportWatch(self._imports),
-            StatementChecks(holding, self._states, _allows),
+            *StatementChecks(holding, self._states, _allows).patches,
             *(
                 Patch(socket.socket, name, self._before_looking_up)
                 for name in ("bind", "connect", "connect_ex", "sendto", "sendmsg")
@@ -188,13 +188,13 @@ class Guard:
             self._patches.append(Patch(os, "_spawnvef", self._before_forking))
         self._worker_processes = ProcessHandoffs(self._hands_over)
         self.in_replay: tuple[Installable, ...] = (
-            SendChecks(
+            *SendChecks(
                 holding, self._sends, self._connects_in_c, self._worker_processes.check_pipe
-            ),
+            ).patches,
             thread_start_patch(),
-            QueueHandoffs(),
-            SignalHandoffs(),
-            self._worker_processes,
+            *QueueHandoffs().patches,
+            *SignalHandoffs().patches,
+            *self._worker_processes.patches,
         )
         """Patches that only an open replay installs: they slow down sends and queues."""
 

@@ -126,21 +126,13 @@ class ProcessHandoffs:
     ) -> None:
         self._refuse = refuse
         self._receivers = receivers
-        self._patches: list[Installable] = [
+        self.patches: list[Installable] = [
             DeferredPatches("multiprocessing.process", self._process_patches),
             DeferredPatches("multiprocessing.connection", self._connection_patches),
             DeferredPatches("multiprocessing.queues", self._queue_patches),
             DeferredPatches("multiprocessing.pool", self._pool_patches),
             *(DeferredPatches(name, self._executor_patches) for name in _EXECUTORS),
         ]
-
-    def install(self) -> None:
-        for patch in self._patches:
-            patch.install()
-
-    def remove(self) -> None:
-        for patch in reversed(self._patches):
-            patch.remove()
 
     def opened(self, session: Session) -> None:
         """Every other process that runs now is outside ``session``."""

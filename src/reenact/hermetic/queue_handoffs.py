@@ -354,11 +354,19 @@ class QueueHandoffs:
 
     def __init__(self) -> None:
         self._of_queue: list[Installable] = []
-        self._patches: list[Installable] = [
+        self.patches: list[Installable] = [
+            self,
             DeferredPatches("queue", self._queue_patches),
             DeferredPatches("asyncio.queues", _asyncio_patches),
             DeferredPatches("anyio.streams.memory", _stream_patches),
         ]
+
+    def install(self) -> None:
+        """Do nothing: the marks are empty."""
+
+    def remove(self) -> None:
+        """Drop all marks after the patches were removed."""
+        _marks.clear()
 
     def _queue_patches(self, module: Any) -> list[Installable]:
         """Made once: see :class:`TypePatch`."""
@@ -378,15 +386,6 @@ class QueueHandoffs:
             *(patch(simple, name, _getting_by_identity) for name in ("get", "get_nowait")),
         ]
         return self._of_queue
-
-    def install(self) -> None:
-        for patch in self._patches:
-            patch.install()
-
-    def remove(self) -> None:
-        for patch in reversed(self._patches):
-            patch.remove()
-        _marks.clear()
 
 
 def _stores_itself(owner: Any) -> bool:

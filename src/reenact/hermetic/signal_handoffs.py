@@ -501,7 +501,8 @@ class SignalHandoffs:
 
     def __init__(self) -> None:
         self._of_futures: list[Installable] = []
-        self._patches: list[Installable] = [
+        self.patches: list[Installable] = [
+            self,
             Patch(threading.Condition, "notify", _notifying),
             Patch(threading.Condition, "wait", _waiting),
             Patch(threading.Condition, "__enter__", _entering),
@@ -515,13 +516,11 @@ class SignalHandoffs:
         ]
 
     def install(self) -> None:
-        for patch in self._patches:
-            patch.install()
+        """Remember the threads that wait already."""
         _note_waiting()
 
     def remove(self) -> None:
-        for patch in reversed(self._patches):
-            patch.remove()
+        """Drop all marks after the patches were removed."""
         for marks in (_pending, _later, _waited, _acquired):
             marks.clear()
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import reenact
+from reenact.engine.patches.patch import PatchSet
 from reenact.hermetic.process_handoffs import ProcessHandoffs
 from reenact.policy.model import BoundaryRule, Policy
 
@@ -31,12 +32,12 @@ def _refuse(session: Any, does: str, names: str, operation: str) -> None:
 @contextmanager
 def _blind() -> Iterator[None]:
     """Checks on a system that does not tell who can read a connection."""
-    made = ProcessHandoffs(_refuse, lambda fd, among: None)
-    made.install()
+    patches = PatchSet(lambda: ProcessHandoffs(_refuse, lambda fd, among: None).patches)
+    patches.acquire()
     try:
         yield
     finally:
-        made.remove()
+        patches.release()
 
 
 @pytest.fixture

@@ -1,12 +1,17 @@
-"""Functions that are routes of an app: the registry, and the ``@agent.route`` decorator."""
+"""Functions that are routes of an app: the registry, ``@agent.route``, and jobs of queue workers.
+
+The start payload of a job consists of the arguments of its function.
+"""
 
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from reenact.errors import UsageError
 from reenact.exchange.active_exchange import ActiveExchange, ExchangeEnd
@@ -17,12 +22,13 @@ from reenact.exchange.model import Exchange, Kind, Payload, Route, Trace
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
 from reenact.exchange.revision import Definition, define
-from reenact.exchange.steps import Handler, HandlerCall
+from reenact.exchange.steps import Handler, ProcessorBlock, awaited, handler_block
 
 __all__ = [
     "FunctionRoute",
     "RouteRegistry",
     "make_route",
+    "make_task",
 ]
 
 
@@ -84,18 +90,8 @@ class RouteRegistry:
         correlation_id: str = "",
     ) -> Any:
         """Run ``run`` as the exchange that begins with ``message``, and return its result."""
-        trace = self._sampled(entry, message)
-        if trace is None:
-            return _guarded(entry, None, message, run)
-        first = _First(self._recorder, entry, message, trace, correlation_id)
-        first.active.open()
-        try:
-            result = _guarded(entry, first.active, message, run)
-        except BaseException as error:
-            first.failed(error)
-            raise
-        first.ended(result)
-        return result
+        with self._exchange(entry, message, correlation_id) as call:
+            return call.ended(_guarded(entry, call.active, message, run))
 
     async def go_async(
         self,
@@ -106,18 +102,16 @@ class RouteRegistry:
     ) -> Any:
         """Async variant of :meth:`go`."""
         self._loop_bridge.remember()
+        with self._exchange(entry, message, correlation_id) as call:
+            return call.ended(await _guarded_async(entry, call.active, message, run))
+
+    def _exchange(
+        self, entry: FunctionRoute, message: Message, correlation_id: str
+    ) -> _RecordedCall | _UnsampledCall:
         trace = self._sampled(entry, message)
         if trace is None:
-            return await _guarded_async(entry, None, message, run)
-        first = _First(self._recorder, entry, message, trace, correlation_id)
-        first.active.open()
-        try:
-            result = await _guarded_async(entry, first.active, message, run)
-        except BaseException as error:
-            first.failed(error)
-            raise
-        first.ended(result)
-        return result
+            return _UnsampledCall()
+        return _RecordedCall(self._recorder, entry, message, trace, correlation_id)
 
     def _sampled(self, entry: FunctionRoute, message: Message) -> Trace | None:
         headers = message.headers.pairs()
@@ -160,30 +154,68 @@ class RouteRegistry:
 
     def _enter(self, entry: FunctionRoute, active: ActiveExchange, payload: Payload) -> Exchange:
         message = Message.of(payload)
-        active.open()
-        try:
-            result = _guarded(entry, active, message, lambda: entry.handler(message))
-        except BaseException as error:  # noqa: BLE001 - every failure of the app is the result of the replay
-            return active.close(ExchangeEnd(start=payload, error=error))
-        return active.close(ExchangeEnd(start=payload, result=self._result(result)))
+        with _ReplayedCall(active, payload, self._recorder) as call:
+            call.result = _guarded(entry, active, message, lambda: entry.handler(message))
+        return call.exchange
 
     async def _enter_async(
         self, entry: FunctionRoute, active: ActiveExchange, payload: Payload
     ) -> Exchange:
         message = Message.of(payload)
-        active.open()
-        try:
-            result = await _guarded_async(entry, active, message, lambda: entry.handler(message))
-        except BaseException as error:  # noqa: BLE001 - every failure of the app is the result of the replay
-            return active.close(ExchangeEnd(start=payload, error=error))
-        return active.close(ExchangeEnd(start=payload, result=self._result(result)))
-
-    def _result(self, value: Any) -> Payload:
-        return self._recorder.bounded(payload_from(value))[0]
+        with _ReplayedCall(active, payload, self._recorder) as call:
+            call.result = await _guarded_async(
+                entry, active, message, lambda: entry.handler(message)
+            )
+        return call.exchange
 
 
-class _First:
-    """Exchange of a call by the app itself, as opposed to a replay."""
+class _ReplayedCall:
+    """Replayed call of a route, as a block. Every failure of the app is the result of the replay."""
+
+    exchange: Exchange
+
+    def __init__(self, active: ActiveExchange, start: Payload, recorder: ExchangeRecorder) -> None:
+        self._active = active
+        self._start = start
+        self._recorder = recorder
+        self.result: Any = None
+
+    def __enter__(self) -> Self:
+        self._active.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if error is not None:
+            end = ExchangeEnd(start=self._start, error=error)
+        else:
+            result, _ = self._recorder.bounded(payload_from(self.result))
+            end = ExchangeEnd(start=self._start, result=result)
+        self.exchange = self._active.close(end)
+        return True
+
+
+class _UnsampledCall:
+    """Call of a route that is not recorded."""
+
+    active = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def ended(self, result: Any) -> Any:
+        return result
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _RecordedCall:
+    """Call of a route by the app itself, as opposed to a replay: a block that is one exchange."""
 
     def __init__(
         self,
@@ -197,18 +229,31 @@ class _First:
         self._entry = entry
         self._start, too_large = recorder.bounded(message.payload())
         self._unfit = message.unfit() or entry.objection(message) or too_large
+        self._result: Any = None
         headers = message.headers.pairs()
         self.active = recorder.begin(entry.route_id, entry.kind, headers, trace, correlation_id)
 
-    def ended(self, result: Any) -> None:
-        found, _ = self._recorder.bounded(payload_from(result))
-        self._finish(ExchangeEnd(start=self._start, result=found, unfit=self._unfit))
+    def __enter__(self) -> Self:
+        self.active.open()
+        return self
 
-    def failed(self, error: BaseException) -> None:
-        self._finish(ExchangeEnd(start=self._start, error=error, unfit=self._unfit))
+    def ended(self, result: Any) -> Any:
+        """Note and return the result of the route."""
+        self._result = result
+        return result
 
-    def _finish(self, outcome: ExchangeEnd) -> None:
-        self._recorder.finish(self.active, outcome, self._entry.definition(self._recorder.version))
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        result = None
+        if error is None:
+            result, _ = self._recorder.bounded(payload_from(self._result))
+        end = ExchangeEnd(start=self._start, result=result, error=error, unfit=self._unfit)
+        definition = self._entry.definition(self._recorder.version)
+        self._recorder.finish(self.active, end, definition)
 
 
 def _guarded(
@@ -220,24 +265,27 @@ def _guarded(
     except Exception as error:
         if entry.on_error is None:
             raise
-        if active is None:
+        with _handling(entry.on_error, active):
             return entry.on_error(error, message)
-        return HandlerCall(entry.on_error, Position(active.lineage)).call(error, (message,), {})
 
 
 async def _guarded_async(
     entry: FunctionRoute, active: ActiveExchange | None, message: Message, run: Callable[[], Any]
 ) -> Any:
+    """Async variant of :func:`_guarded`."""
     try:
         return await run()
     except Exception as error:
         if entry.on_error is None:
             raise
-        if active is None:
-            given = entry.on_error(error, message)
-            return await given if inspect.isawaitable(given) else given
-        handling = HandlerCall(entry.on_error, Position(active.lineage))
-        return await handling.call_async(error, (message,), {})
+        with _handling(entry.on_error, active):
+            return await awaited(entry.on_error(error, message))
+
+
+def _handling(handler: Handler, active: ActiveExchange | None) -> ProcessorBlock:
+    if active is None:
+        return ProcessorBlock(None)
+    return handler_block(handler, Position(active.lineage))
 
 
 def make_route(
@@ -254,12 +302,12 @@ def make_route(
         result = function(message)
         return message.body if result is None else result
 
-    async def awaited(message: Message) -> Any:
+    async def asynchronous(message: Message) -> Any:
         result = await function(message)
         return message.body if result is None else result
 
     is_async = inspect.iscoroutinefunction(function)
-    handler = awaited if is_async else plain
+    handler = asynchronous if is_async else plain
     entry = FunctionRoute(route_id, "route", function, handler, on_error=on_error)
     registry.add(entry)
     if is_async:
@@ -277,3 +325,107 @@ def make_route(
         return registry.go(entry, message, lambda: handler(message))
 
     return call
+
+
+# Jobs of queue workers
+
+
+def make_task(
+    registry: RouteRegistry, function: Callable[..., Any], route_id: str
+) -> Callable[..., Any]:
+    """Return ``function`` as a task whose calls are exchanges.
+
+    Under Celery's ``@app.task``, an exchange has the id, headers and retries of the job. With
+    ``bind=True`` the task object is not part of the payload.
+    """
+    called = TaskArguments(function)
+    entry = FunctionRoute(route_id, "task", function, called.again, objection=called.objection)
+    registry.add(entry)
+    if entry.is_async:
+
+        @wraps(function)
+        async def run_async(*args: Any, **kwargs: Any) -> Any:
+            message, correlation_id = called.message(args, kwargs)
+            return await registry.go_async(
+                entry, message, lambda: function(*args, **kwargs), correlation_id
+            )
+
+        return run_async
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        message, correlation_id = called.message(args, kwargs)
+        return registry.go(entry, message, lambda: function(*args, **kwargs), correlation_id)
+
+    return run
+
+
+class TaskArguments:
+    """Conversion between the arguments of a task and a message."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def message(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Message, str]:
+        """Return the start payload of a call, and the correlation id of the queue."""
+        task = _celery_task(args)
+        is_bound = task is not None and bool(args) and args[0] is task
+        given = args[1:] if is_bound else args
+        request = getattr(task, "request", None)
+        body = {"args": list(given), "kwargs": dict(kwargs)}
+        if request is None or not getattr(request, "id", None):
+            return Message(body), ""
+        properties: dict[str, Any] = {
+            "task.id": str(request.id),
+            "task.name": str(getattr(task, "name", "")),
+            "task.retries": int(getattr(request, "retries", 0) or 0),
+        }
+        if is_bound:
+            properties["task.bound"] = True
+        said = str(getattr(request, "correlation_id", None) or request.id)
+        return Message(body, _headers_of(request), properties), said
+
+    def again(self, message: Message) -> Any:
+        """Call the function with the arguments in ``message``."""
+        owner = (_registered(message),) if message.properties.get("task.bound") else ()
+        return self._function(*owner, *message.body["args"], **message.body["kwargs"])
+
+    def objection(self, message: Message) -> str:
+        """Return the reason why the function cannot be called with ``message``, or an empty string."""
+        body = message.body
+        if (
+            not isinstance(body, dict)
+            or not isinstance(body.get("args"), list)
+            or not isinstance(body.get("kwargs"), dict)
+            or set(body) != {"args", "kwargs"}
+        ):
+            return "the body of a task has args, a list, and kwargs, an object"
+        if message.properties.get("task.bound") and _registered(message) is None:
+            return "the task that it is bound to is not in this process"
+        return ""
+
+
+def _registered(message: Message) -> Any:
+    """Return the Celery task that a bound function receives."""
+    celery = sys.modules.get("celery")
+    if celery is None:
+        return None
+    return celery.current_app.tasks.get(message.properties.get("task.name"))
+
+
+def _celery_task(args: tuple[Any, ...]) -> Any:
+    """Return the running Celery task, or None."""
+    celery = sys.modules.get("celery")
+    task = None if celery is None else celery.current_task
+    if not task:
+        return None
+    found = task._get_current_object() if hasattr(task, "_get_current_object") else task
+    return args[0] if args and args[0] == found else found
+
+
+def _headers_of(request: Any) -> list[tuple[str, str]]:
+    """Return the text headers of the job."""
+    sent = getattr(request, "headers", None)
+    if not isinstance(sent, Mapping):
+        return []
+    return [(str(name), value) for name, value in sent.items() if isinstance(value, str)]
