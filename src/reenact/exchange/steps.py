@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from functools import partial, wraps
 from types import TracebackType
@@ -160,26 +161,19 @@ async def awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-class ProcessorBlock:
-    """Block of code in a processor, which ends with the block. Without a processor it does nothing."""
-
-    def __init__(self, running: RunningProcessor | None) -> None:
-        self._running = running
-
-    def __enter__(self) -> None:
-        if self._running is not None:
-            self._position = set_position(self._running.inside)
-            self._position.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._running is not None:
-            self._position.__exit__(None, None, None)
-            self._running.end("completed" if error is None else "failed", error)
+@contextmanager
+def processor_block(running: RunningProcessor | None) -> Iterator[None]:
+    """End ``running`` with the block, whose code is in it. Without a processor do nothing."""
+    if running is None:
+        yield
+        return
+    try:
+        with set_position(running.inside):
+            yield
+    except BaseException as error:
+        running.end("failed", error)
+        raise
+    running.end()
 
 
 class StepCall:
@@ -209,7 +203,7 @@ class StepCall:
         self._result = result
         return result
 
-    def handler(self, error: BaseException) -> ProcessorBlock:
+    def handler(self, error: BaseException) -> AbstractContextManager[None]:
         """Return the block in which the handler is called with ``error``."""
         assert self._on_error is not None
         self._failure = error
@@ -234,10 +228,10 @@ class StepCall:
             self._running.end()
 
 
-def handler_block(handler: Handler, position: Position) -> ProcessorBlock:
+def handler_block(handler: Handler, position: Position) -> AbstractContextManager[None]:
     """Return the block of an error handler, which is a processor inside the failed one."""
     name = getattr(handler, "__qualname__", type(handler).__name__)
-    return ProcessorBlock(
+    return processor_block(
         position.lineage.begin(position, getattr(handler, STEP_ID, name), "handler")
     )
 
@@ -323,7 +317,7 @@ def _split_threads(
         with set_position(running.part(index)):
             return part(items[index])
 
-    with ProcessorBlock(running):
+    with processor_block(running):
         if at_once == 1 or len(items) < 2:
             return [one(index) for index in range(len(items))]
         with ThreadPoolExecutor(min(at_once, len(items))) as pool:
@@ -347,7 +341,7 @@ async def _split_tasks(
             with set_position(running.part(index)):
                 return await part(items[index])
 
-    with ProcessorBlock(running):
+    with processor_block(running):
         if at_once == 1:
             return [await one(index) for index in range(len(items))]
         done = await asyncio.gather(*map(one, range(len(items))), return_exceptions=True)
@@ -387,7 +381,7 @@ class Choice:
         position = current_position()
         if position is not None:
             self._running = position.lineage.begin(position, self._name, "choice")
-        self._block = ProcessorBlock(self._running)
+        self._block = processor_block(self._running)
         self._block.__enter__()
         return self
 

@@ -19,10 +19,9 @@ from reenact.exchange.adapters.base import LoopBridge
 from reenact.exchange.adapters.http import (
     BodyBuffer,
     CapturedResponse,
-    body_to_send,
-    failure_of,
-    headers_to_send,
-    unread_reason,
+    SentRequest,
+    outcome_of,
+    start_payload,
 )
 from reenact.exchange.adapters.route_table import (
     DjangoResolver,
@@ -30,10 +29,8 @@ from reenact.exchange.adapters.route_table import (
     StarletteResolver,
     is_django,
 )
-from reenact.exchange.model import Exchange, Payload, Route, Trace
-from reenact.exchange.payload import find_header
+from reenact.exchange.model import Exchange, Payload, Trace
 from reenact.exchange.recorder import ExchangeRecorder
-from reenact.exchange.revision import Definition
 from reenact.hermetic.handoffs import served_live
 
 __all__ = [
@@ -67,6 +64,9 @@ class AsgiAdapter:
         self._table = RouteTable(
             DjangoResolver() if is_django(app) else StarletteResolver(app), recorder
         )
+        self.routes = self._table.routes
+        self.definition = self._table.definition
+        self.objection = self._table.objection
         self._surroundings: dict[str, Any] = {}
         """The ``app`` and ``state`` of scopes, which replays need as well."""
 
@@ -112,20 +112,6 @@ class AsgiAdapter:
         route_id = active.begun.route_id
         outcome = self._table.judged(route_id, outcome)
         self._recorder.finish(active, outcome, self._table.definition(route_id))
-
-    # As a adapter
-
-    def routes(self) -> tuple[Route, ...]:
-        """Return the current routes."""
-        return self._table.routes()
-
-    def definition(self, route_id: str) -> Definition:
-        """Return the definition of a route."""
-        return self._table.definition(route_id)
-
-    def objection(self, route_id: str, payload: Payload) -> str:
-        """Return why ``payload`` cannot take the route, or an empty string."""
-        return self._table.objection(route_id, payload)
 
     def enter(
         self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
@@ -260,60 +246,44 @@ class Tap:
     ) -> ExchangeEnd:
         """Return the result of the exchange. ``again`` means that ``start`` is complete, because it
         was replayed."""
-        result = self._response.payload()
-        whole, unfit = (start, "") if again else self._request.put_into(start)
-        if not again and self._has_more and not unfit:
-            unfit = unread_reason(start, self._request.size)
-        return ExchangeEnd(
-            start=whole,
-            result=result,
-            error=error,
-            failed=failure_of(self._response),
-            unfit=unfit,
+        return outcome_of(
+            start, self._request, self._response, error, has_more=self._has_more, again=again
         )
 
 
 def start_of(scope: MutableMapping[str, Any]) -> Payload:
     """Return the headers and properties of the request. The body is added later."""
-    headers = tuple(
-        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-    )
     client = scope.get("client")
-    known = {
-        "http.method": scope["method"],
-        "http.path": scope["path"],
-        "http.query": scope.get("query_string", b"").decode("latin-1"),
-        "http.scheme": scope.get("scheme", "http"),
-        "http.host": find_header(headers, "host"),
-        "http.client": str(client[0]) if client else "",
-        "http.root": scope.get("root_path", ""),
-    }
-    return Payload(headers=headers, properties={name: x for name, x in known.items() if x})
+    return start_payload(
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]],
+        method=scope["method"],
+        path=scope["path"],
+        query=scope.get("query_string", b"").decode("latin-1"),
+        scheme=scope.get("scheme", "http"),
+        client=str(client[0]) if client else "",
+        root=scope.get("root_path", ""),
+    )
 
 
 def scope_of(payload: Payload) -> tuple[dict[str, Any], bytes]:
     """Return an ASGI scope and the body for ``payload``."""
-    properties = payload.properties
-    body = body_to_send(payload)
-    path = str(properties.get("http.path") or "/")
-    host = str(properties.get("http.host") or "localhost")
-    name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
-    scheme = str(properties.get("http.scheme") or "http")
+    sent = SentRequest(payload)
+    default = 443 if sent.scheme == "https" else 80
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
-        "method": str(properties.get("http.method") or "GET"),
-        "scheme": scheme,
-        "path": path,
-        "raw_path": quote(path, safe="/:@!$&'()*+,;=~-._%").encode("ascii"),
-        "query_string": str(properties.get("http.query") or "").encode("latin-1", "replace"),
-        "root_path": str(properties.get("http.root") or ""),
+        "method": sent.method,
+        "scheme": sent.scheme,
+        "path": sent.path,
+        "raw_path": quote(sent.path, safe="/:@!$&'()*+,;=~-._%").encode("ascii"),
+        "query_string": sent.query.encode("latin-1", "replace"),
+        "root_path": sent.root,
         "headers": [
             (key.lower().encode("latin-1"), value.encode("latin-1", "replace"))
-            for key, value in headers_to_send(payload, body)
+            for key, value in sent.headers
         ],
-        "client": (str(properties.get("http.client") or "127.0.0.1"), 0),
-        "server": (name, int(port) if port.isdigit() else (443 if scheme == "https" else 80)),
+        "client": (sent.client, 0),
+        "server": (sent.server, int(sent.port) if sent.port.isdigit() else default),
         "extensions": {},
-    }, body
+    }, sent.body

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
 
 from reenact.boundaries.http.encoding import coding_of, encode, look
+from reenact.exchange.active_exchange import ExchangeEnd
 from reenact.exchange.model import Body, ErrorFacts, Header, Payload
 from reenact.exchange.payload import body_bytes, clipped_body, find_header, make_body
 
 __all__ = [
     "BodyBuffer",
     "CapturedResponse",
+    "SentRequest",
     "body_to_send",
     "failure_of",
     "headers_to_send",
+    "outcome_of",
+    "start_payload",
     "unread_reason",
 ]
 
@@ -96,6 +101,60 @@ def failure_of(response: CapturedResponse) -> ErrorFacts | None:
     if not response.is_whole:
         return ErrorFacts(type="http", message="the answer breaks off")
     return None
+
+
+def outcome_of(
+    start: Payload,
+    request: BodyBuffer,
+    response: CapturedResponse,
+    error: BaseException | None,
+    *,
+    has_more: bool = True,
+    again: bool = False,
+) -> ExchangeEnd:
+    """Return the result of an exchange. ``has_more`` means that the app has perhaps not read the
+    whole request, ``again`` that ``start`` is complete because it was replayed."""
+    whole, unfit = (start, "") if again else request.put_into(start)
+    if not again and has_more and not unfit:
+        unfit = unread_reason(start, request.size)
+    return ExchangeEnd(
+        start=whole,
+        result=response.payload(),
+        error=error,
+        failed=failure_of(response),
+        unfit=unfit,
+    )
+
+
+def start_payload(headers: Sequence[Header], **known: str) -> Payload:
+    """Return the headers and properties of a request. The body is added later."""
+    known["host"] = find_header(headers, "host")
+    return Payload(
+        headers=tuple(headers),
+        properties={f"http.{name}": value for name, value in known.items() if value},
+    )
+
+
+class SentRequest:
+    """Request of a replay. The properties of ``payload`` are text, or have a default value."""
+
+    def __init__(self, payload: Payload) -> None:
+        self._properties = payload.properties
+        self.method = self._text("method", "GET")
+        self.path = self._text("path", "/")
+        self.query = self._text("query")
+        self.root = self._text("root")
+        self.scheme = self._text("scheme", "http")
+        self.client = self._text("client", "127.0.0.1")
+        host = self._text("host", "localhost")
+        name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+        self.server = name
+        self.port = port or ("443" if self.scheme == "https" else "80")
+        self.body = body_to_send(payload)
+        self.headers = headers_to_send(payload, self.body)
+
+    def _text(self, name: str, default: str = "") -> str:
+        return str(self._properties.get(f"http.{name}") or default)
 
 
 def _phrase(status: int) -> str:

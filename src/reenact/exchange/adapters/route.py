@@ -8,10 +8,10 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from reenact.errors import UsageError
 from reenact.exchange.active_exchange import ActiveExchange, ExchangeEnd
@@ -22,7 +22,7 @@ from reenact.exchange.model import Exchange, Kind, Payload, Route, Trace
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
 from reenact.exchange.revision import Definition, define
-from reenact.exchange.steps import Handler, ProcessorBlock, awaited, handler_block
+from reenact.exchange.steps import Handler, awaited, handler_block
 
 __all__ = [
     "FunctionRoute",
@@ -105,13 +105,33 @@ class RouteRegistry:
         with self._exchange(entry, message, correlation_id) as call:
             return call.ended(await _guarded_async(entry, call.active, message, run))
 
+    @contextmanager
     def _exchange(
         self, entry: FunctionRoute, message: Message, correlation_id: str
-    ) -> _RecordedCall | _UnsampledCall:
+    ) -> Iterator[_Call]:
+        """Record the block as the exchange that begins with ``message``, if it is sampled."""
         trace = self._sampled(entry, message)
         if trace is None:
-            return _UnsampledCall()
-        return _RecordedCall(self._recorder, entry, message, trace, correlation_id)
+            yield _Call(None)
+            return
+        recorder = self._recorder
+        start, too_large = recorder.bounded(message.payload())
+        unfit = message.unfit() or entry.objection(message) or too_large
+        headers = message.headers.pairs()
+        active = recorder.begin(entry.route_id, entry.kind, headers, trace, correlation_id)
+        call = _Call(active)
+
+        def finish(**found: Any) -> None:
+            end = ExchangeEnd(start=start, unfit=unfit, **found)
+            recorder.finish(active, end, entry.definition(recorder.version))
+
+        active.open()
+        try:
+            yield call
+        except BaseException as error:
+            finish(error=error)
+            raise
+        finish(result=self._result(call.result))
 
     def _sampled(self, entry: FunctionRoute, message: Message) -> Trace | None:
         headers = message.headers.pairs()
@@ -154,106 +174,49 @@ class RouteRegistry:
 
     def _enter(self, entry: FunctionRoute, active: ActiveExchange, payload: Payload) -> Exchange:
         message = Message.of(payload)
-        with _ReplayedCall(active, payload, self._recorder) as call:
-            call.result = _guarded(entry, active, message, lambda: entry.handler(message))
+        with self._replay(active, payload) as call:
+            call.ended(_guarded(entry, active, message, lambda: entry.handler(message)))
         return call.exchange
 
     async def _enter_async(
         self, entry: FunctionRoute, active: ActiveExchange, payload: Payload
     ) -> Exchange:
         message = Message.of(payload)
-        with _ReplayedCall(active, payload, self._recorder) as call:
-            call.result = await _guarded_async(
-                entry, active, message, lambda: entry.handler(message)
-            )
+        with self._replay(active, payload) as call:
+            call.ended(await _guarded_async(entry, active, message, lambda: entry.handler(message)))
         return call.exchange
 
+    @contextmanager
+    def _replay(self, active: ActiveExchange, start: Payload) -> Iterator[_Call]:
+        """Replay the block. Every failure of the app is the result of the replay."""
+        call = _Call(active)
+        active.open()
+        try:
+            yield call
+        except BaseException as error:  # noqa: BLE001 - see above
+            call.exchange = active.close(ExchangeEnd(start=start, error=error))
+        else:
+            end = ExchangeEnd(start=start, result=self._result(call.result))
+            call.exchange = active.close(end)
 
-class _ReplayedCall:
-    """Replayed call of a route, as a block. Every failure of the app is the result of the replay."""
+    def _result(self, value: Any) -> Payload:
+        return self._recorder.bounded(payload_from(value))[0]
+
+
+class _Call:
+    """Call of a route. ``active`` is None if it is not recorded."""
 
     exchange: Exchange
+    """The exchange of a replay that has ended."""
 
-    def __init__(self, active: ActiveExchange, start: Payload, recorder: ExchangeRecorder) -> None:
-        self._active = active
-        self._start = start
-        self._recorder = recorder
+    def __init__(self, active: ActiveExchange | None) -> None:
+        self.active = active
         self.result: Any = None
-
-    def __enter__(self) -> Self:
-        self._active.open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
-        if error is not None:
-            end = ExchangeEnd(start=self._start, error=error)
-        else:
-            result, _ = self._recorder.bounded(payload_from(self.result))
-            end = ExchangeEnd(start=self._start, result=result)
-        self.exchange = self._active.close(end)
-        return True
-
-
-class _UnsampledCall:
-    """Call of a route that is not recorded."""
-
-    active = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def ended(self, result: Any) -> Any:
-        return result
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-class _RecordedCall:
-    """Call of a route by the app itself, as opposed to a replay: a block that is one exchange."""
-
-    def __init__(
-        self,
-        recorder: ExchangeRecorder,
-        entry: FunctionRoute,
-        message: Message,
-        trace: Trace,
-        correlation_id: str,
-    ) -> None:
-        self._recorder = recorder
-        self._entry = entry
-        self._start, too_large = recorder.bounded(message.payload())
-        self._unfit = message.unfit() or entry.objection(message) or too_large
-        self._result: Any = None
-        headers = message.headers.pairs()
-        self.active = recorder.begin(entry.route_id, entry.kind, headers, trace, correlation_id)
-
-    def __enter__(self) -> Self:
-        self.active.open()
-        return self
 
     def ended(self, result: Any) -> Any:
         """Note and return the result of the route."""
-        self._result = result
+        self.result = result
         return result
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        result = None
-        if error is None:
-            result, _ = self._recorder.bounded(payload_from(self._result))
-        end = ExchangeEnd(start=self._start, result=result, error=error, unfit=self._unfit)
-        definition = self._entry.definition(self._recorder.version)
-        self._recorder.finish(self.active, end, definition)
 
 
 def _guarded(
@@ -282,9 +245,9 @@ async def _guarded_async(
             return await awaited(entry.on_error(error, message))
 
 
-def _handling(handler: Handler, active: ActiveExchange | None) -> ProcessorBlock:
+def _handling(handler: Handler, active: ActiveExchange | None) -> AbstractContextManager[None]:
     if active is None:
-        return ProcessorBlock(None)
+        return nullcontext()
     return handler_block(handler, Position(active.lineage))
 
 

@@ -18,10 +18,9 @@ from reenact.exchange.adapters.base import run_in_context
 from reenact.exchange.adapters.http import (
     BodyBuffer,
     CapturedResponse,
-    body_to_send,
-    failure_of,
-    headers_to_send,
-    unread_reason,
+    SentRequest,
+    outcome_of,
+    start_payload,
 )
 from reenact.exchange.adapters.route_table import (
     DjangoResolver,
@@ -29,10 +28,8 @@ from reenact.exchange.adapters.route_table import (
     RouteTable,
     is_django,
 )
-from reenact.exchange.model import Exchange, Header, Payload, Route
-from reenact.exchange.payload import find_header
+from reenact.exchange.model import Exchange, Header, Payload
 from reenact.exchange.recorder import ExchangeRecorder
-from reenact.exchange.revision import Definition
 from reenact.hermetic.handoffs import served_live
 
 __all__ = [
@@ -55,6 +52,9 @@ class WsgiAdapter:
         self._table = RouteTable(
             DjangoResolver() if is_django(app) else FlaskResolver(app), recorder
         )
+        self.routes = self._table.routes
+        self.definition = self._table.definition
+        self.objection = self._table.objection
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         parent, state = environ.get("HTTP_TRACEPARENT", ""), environ.get("HTTP_TRACESTATE", "")
@@ -76,20 +76,6 @@ class WsgiAdapter:
         answer = ResponseIterator(active, tap, ended)
         answer.begin(self.app, environ, start_response)
         return answer
-
-    # As a adapter
-
-    def routes(self) -> tuple[Route, ...]:
-        """Return the current routes."""
-        return self._table.routes()
-
-    def definition(self, route_id: str) -> Definition:
-        """Return the definition of a route."""
-        return self._table.definition(route_id)
-
-    def objection(self, route_id: str, payload: Payload) -> str:
-        """Return why ``payload`` cannot take the route, or an empty string."""
-        return self._table.objection(route_id, payload)
 
     def enter(
         self, active: ActiveExchange, route_id: str, payload: Payload, cancelled: threading.Event
@@ -206,16 +192,7 @@ class Tap:
     ) -> ExchangeEnd:
         """Return the result of the exchange. ``again`` means that ``start`` is complete, because it
         was replayed."""
-        whole, unfit = (start, "") if again else self._request.put_into(start)
-        if not again and not unfit:
-            unfit = unread_reason(start, self._request.size)
-        return ExchangeEnd(
-            start=whole,
-            result=self.response.payload(),
-            error=error,
-            failed=failure_of(self.response),
-            unfit=unfit,
-        )
+        return outcome_of(start, self._request, self.response, error, again=again)
 
 
 class Reader:
@@ -255,17 +232,15 @@ _BARE = {"CONTENT_TYPE": "content-type", "CONTENT_LENGTH": "content-length"}
 
 def start_of(environ: Environ) -> Payload:
     """Return the headers and properties of the request. The body is added later."""
-    headers = tuple(_headers(environ))
-    known = {
-        "http.method": environ.get("REQUEST_METHOD", "GET"),
-        "http.path": _text(environ.get("PATH_INFO") or "/"),
-        "http.query": environ.get("QUERY_STRING", ""),
-        "http.scheme": environ.get("wsgi.url_scheme", "http"),
-        "http.host": find_header(headers, "host"),
-        "http.client": environ.get("REMOTE_ADDR", ""),
-        "http.root": environ.get("SCRIPT_NAME", ""),
-    }
-    return Payload(headers=headers, properties={name: str(x) for name, x in known.items() if x})
+    return start_payload(
+        _headers(environ),
+        method=environ.get("REQUEST_METHOD", "GET"),
+        path=_text(environ.get("PATH_INFO") or "/"),
+        query=environ.get("QUERY_STRING", ""),
+        scheme=environ.get("wsgi.url_scheme", "http"),
+        client=str(environ.get("REMOTE_ADDR", "")),
+        root=environ.get("SCRIPT_NAME", ""),
+    )
 
 
 def _headers(environ: Environ) -> list[Header]:
@@ -283,29 +258,25 @@ def _text(path: str) -> str:
 
 def environ_of(payload: Payload) -> Environ:
     """Return a WSGI environ for ``payload``."""
-    properties = payload.properties
-    body = body_to_send(payload)
-    scheme = str(properties.get("http.scheme") or "http")
-    host = str(properties.get("http.host") or "localhost")
-    name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+    sent = SentRequest(payload)
     environ: Environ = {
-        "REQUEST_METHOD": str(properties.get("http.method") or "GET"),
-        "SCRIPT_NAME": str(properties.get("http.root") or ""),
-        "PATH_INFO": str(properties.get("http.path") or "/").encode().decode("latin-1"),
-        "QUERY_STRING": str(properties.get("http.query") or ""),
-        "SERVER_NAME": name,
-        "SERVER_PORT": port or ("443" if scheme == "https" else "80"),
+        "REQUEST_METHOD": sent.method,
+        "SCRIPT_NAME": sent.root,
+        "PATH_INFO": sent.path.encode().decode("latin-1"),
+        "QUERY_STRING": sent.query,
+        "SERVER_NAME": sent.server,
+        "SERVER_PORT": sent.port,
         "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": str(properties.get("http.client") or "127.0.0.1"),
+        "REMOTE_ADDR": sent.client,
         "wsgi.version": (1, 0),
-        "wsgi.url_scheme": scheme,
-        "wsgi.input": io.BytesIO(body),
+        "wsgi.url_scheme": sent.scheme,
+        "wsgi.input": io.BytesIO(sent.body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
     }
-    for key, value in headers_to_send(payload, body):
+    for key, value in sent.headers:
         _put(environ, key.lower(), value)
     return environ
 
