@@ -1,5 +1,6 @@
 """Drivers that an app declares: a replay starts only if every loaded one has a treatment."""
 
+import contextlib
 import json
 import queue
 import socket
@@ -8,9 +9,10 @@ import sys
 import threading
 from urllib.parse import urlsplit
 
+import flask
 import pytest
 
-from reenact.errors import UsageError
+from reenact.errors import CapabilityDenied, UsageError
 from reenact.exchange import Message
 from tests.integration.exchange.apps import DECLARED, check, only, replay
 
@@ -95,6 +97,70 @@ def test_worker_outside_the_replay_cannot_use_a_refused_driver(
     assert json.loads(again.result.body.text) == {"said": f"{connected} CapabilityDenied"}
     assert database.execute("SELECT count(*) FROM one").fetchone() == (1,)
     assert any("through sqlite3" in one["detail"] for one in again.replay.divergences)
+    database.close()
+
+
+@pytest.mark.parametrize("kind", [threading.Event, threading.Condition])
+def test_live_request_that_waits_for_a_signal_of_a_replay_uses_its_database(
+    make_agent, tmp_path, kind
+):
+    """The request is served live, so its statement is made. A worker in its place is refused."""
+    agent = make_agent(
+        drivers={**DECLARED, "sqlite3": "refuse"},
+        sample=lambda route_id: 1.0 if "orders" in route_id else 0.0,
+    )
+    database = sqlite3.connect(tmp_path / "data.db", isolation_level=None, check_same_thread=False)
+    database.execute("CREATE TABLE one (name TEXT)")
+    ready = kind()
+    waiters = getattr(ready, "_cond", ready)._waiters
+    app = flask.Flask("shop")
+    app.wsgi_app = agent.wsgi(app.wsgi_app)  # type: ignore[method-assign]
+
+    def wait(name: str) -> None:
+        if isinstance(ready, threading.Event):
+            ready.wait()
+        else:
+            with ready:
+                ready.wait()
+        database.execute("INSERT INTO one VALUES (?)", [name])
+
+    @app.get("/wait")
+    def get_wait() -> str:
+        wait("live")
+        return "written"
+
+    @app.post("/orders")
+    def post_order() -> str:
+        if isinstance(ready, threading.Event):
+            ready.set()
+        else:
+            with ready:
+                ready.notify_all()
+        for thread in [one for one in threading.enumerate() if one.name == "waits"]:
+            thread.join()
+        return "ok"
+
+    def work() -> None:
+        with contextlib.suppress(CapabilityDenied):
+            wait("worker")
+
+    def start(*targets) -> None:
+        for number, target in enumerate(targets):
+            threading.Thread(target=target, name="waits").start()
+            while len(waiters) <= number:
+                pass
+
+    client = app.test_client()
+    client.post("/orders", buffered=True)
+    getattr(ready, "clear", lambda: None)()
+    answers: list[str] = []
+    start(work, lambda: answers.append(app.test_client().get("/wait", buffered=True).text))
+    found = replay(agent, only(agent), tmp_path / "replayed").exchange
+    assert answers == ["written"]
+    assert database.execute("SELECT name FROM one").fetchall() == [("live",)]
+    assert found.replay is not None
+    [divergence] = found.replay.divergences
+    assert "which a signal of the session has woken" in divergence["detail"]
     database.close()
 
 
