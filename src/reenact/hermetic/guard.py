@@ -32,13 +32,8 @@ from reenact.engine.session.current import current, session_in_context
 from reenact.engine.session.session import Session
 from reenact.hermetic.call_origin import importing_module, is_own_connection, source_location
 from reenact.hermetic.connections import SendChecks, allow_descriptor, listens_in_c
-from reenact.hermetic.driver_statements import (
-    DRIVER_METHODS,
-    Statement,
-    StatementChecks,
-    is_memory,
-    is_observer,
-)
+from reenact.hermetic.driver_methods import DRIVER_METHODS, Statement, is_memory
+from reenact.hermetic.driver_statements import StatementChecks, is_observer
 from reenact.hermetic.endpoints import (
     format_address,
     is_answered_here,
