@@ -366,7 +366,7 @@ def test_worker_that_waits_for_a_signal_of_a_replay_cannot_change_a_file_for_it(
     worker = _Asked(kept, asked.acquire)
 
     def change(path):
-        while not asked._cond._waiters:
+        while not asked._cond._waiters:  # type: ignore[attr-defined]
             pass
         asked.release()
         worker.done.acquire()
