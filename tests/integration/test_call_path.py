@@ -84,7 +84,7 @@ def test_recorded_call_reaches_the_log_in_few_frames(url: str, tmp_path: Path, c
     act, more = CLIENTS[client]
     with reenact.session(mode="record", capture=tmp_path / "run"):
         act(url)
-        path = _path(lambda: act(url), "reenact.store.log_writer", "append")
+        path = _path(lambda: act(url), "reenact.store.log", "append")
     assert 0 < len(path) <= RECORD_FRAMES + more, path
     assert len(set(path)) <= RECORD_MODULES + more, path
 

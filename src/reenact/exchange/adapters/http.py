@@ -129,10 +129,8 @@ def outcome_of(
 def start_payload(headers: Sequence[Header], **known: str) -> Payload:
     """Return the headers and properties of a request. The body is added later."""
     known["host"] = find_header(headers, "host")
-    return Payload(
-        headers=tuple(headers),
-        properties={f"http.{name}": value for name, value in known.items() if value},
-    )
+    properties = {f"http.{name}": value for name, value in sorted(known.items()) if value}
+    return Payload(headers=tuple(headers), properties=properties)
 
 
 class SentRequest:
