@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from reenact.errors import UsageError
-from reenact.server.http_client import Unreachable, ask, check_url
+from reenact.server.http_client import Unreachable, check_url, send_request
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -47,29 +47,29 @@ def url() -> Iterator[str]:
 
 
 def test_an_answer_is_what_came(url: str) -> None:
-    answer = ask("GET", f"{url}/a?b=c", headers={})
+    answer = send_request("GET", f"{url}/a?b=c", headers={})
     assert (answer.status, answer.body, answer.headers["content-length"]) == (200, b"hello", "5")
     assert Handler.seen == ["/a?b=c"]
 
 
 def test_redirects_are_answers(url: str) -> None:
-    assert ask("GET", f"{url}/redirect", headers={}).status == 302
+    assert send_request("GET", f"{url}/redirect", headers={}).status == 302
     assert Handler.seen == ["/redirect"]
 
 
 def test_too_much_is_no_answer(url: str) -> None:
     with pytest.raises(Unreachable, match="more than 999 bytes"):
-        ask("GET", f"{url}/large", headers={}, most=999)
+        send_request("GET", f"{url}/large", headers={}, most=999)
 
 
 def test_nobody_there(url: str) -> None:
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
-        ask("GET", "http://127.0.0.1:1/", headers={})
+        send_request("GET", "http://127.0.0.1:1/", headers={})
 
 
 def test_headers_cannot_be_smuggled(url: str) -> None:
     with pytest.raises(Unreachable):
-        ask("GET", url, headers={"X": "a\r\nY: b"})
+        send_request("GET", url, headers={"X": "a\r\nY: b"})
     assert Handler.seen == []
 
 

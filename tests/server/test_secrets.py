@@ -111,11 +111,11 @@ def test_nothing_shows_in_an_error(house: House, secrets: dict[str, str]) -> Non
 
 def test_nothing_shows_when_a_value_is_printed(house: House) -> None:
     from reenact.server.auth.credentials import KeyText
-    from reenact.server.people.schema import SignInAsked
+    from reenact.server.people.schema import SignInRequest
 
     secret = house.server.secret(32).hex()
     assert secret not in repr(KeyText("user", "key_1", secret))
-    assert secret not in repr(SignInAsked(email="a@b", password=secret))
+    assert secret not in repr(SignInRequest(email="a@b", password=secret))
     assert (house.server.data / "keys" / "audit").read_text("ascii").strip() not in repr(
         house.server
     )

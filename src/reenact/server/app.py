@@ -120,10 +120,10 @@ async def _serve(server: Server, endpoint: Endpoint, request: Request) -> Respon
         return answer_problem(problem, request_id_of(request))
 
 
-async def _handle(endpoint: Endpoint, ask: RequestContext) -> Response | msgspec.Struct | None:
+async def _handle(endpoint: Endpoint, context: RequestContext) -> Response | msgspec.Struct | None:
     """Raises :class:`Problem`."""
     try:
-        return await endpoint.handler(ask)
+        return await endpoint.handler(context)
     except OSError as error:
         if is_full(error):
             raise storage_full() from error

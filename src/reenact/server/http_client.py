@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from reenact._net.client import HttpClient, Response, Unreachable
 from reenact.errors import UsageError
 
-__all__ = ["Response", "Unreachable", "ask", "check_url"]
+__all__ = ["Response", "Unreachable", "check_url", "send_request"]
 
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
 
@@ -36,7 +36,7 @@ def _no_url(what: str, why: str) -> UsageError:
     return UsageError(f"{what} is no address: {why}", hint="for example https://host.example/path")
 
 
-def ask(
+def send_request(
     method: str,
     url: str,
     *,

@@ -28,27 +28,27 @@ class Health(msgspec.Struct, frozen=True):
     status: str
 
 
-async def live(ask: RequestContext) -> Health:
+async def live(context: RequestContext) -> Health:
     """The process answers."""
     return Health("ok")
 
 
-async def ready(ask: RequestContext) -> Health:
+async def ready(context: RequestContext) -> Health:
     """The database answers, and the server is not about to stop."""
-    if ask.server.stopping.is_set():
+    if context.server.stopping.is_set():
         raise Problem("unavailable", "the server is stopping", retry_after=1)
-    async with ask.server.database.platform() as platform:
+    async with context.server.database.platform() as platform:
         if not await is_there(platform):
             raise Problem("unavailable", "the database is not set up")
     return Health("ready")
 
 
-async def read_metrics(ask: RequestContext) -> Response:
-    ask.require("metrics:read")
-    now = ask.server.now()
-    async with ask.server.database.platform() as platform:
-        numbers = await read_numbers(platform, heard_since(now, ask.server.timings), now)
-    text = to_text(ask.server.meters, _gauges(numbers))
+async def read_metrics(context: RequestContext) -> Response:
+    context.require("metrics:read")
+    now = context.server.now()
+    async with context.server.database.platform() as platform:
+        numbers = await read_numbers(platform, heard_since(now, context.server.timings), now)
+    text = to_text(context.server.meters, _gauges(numbers))
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -25,7 +25,7 @@ __all__ = [
     "batch_subject",
     "postgres_notifications",
     "replay_subject",
-    "rest",
+    "wait_for_notification",
 ]
 
 
@@ -52,33 +52,33 @@ class Notifications:
     """Subjects are texts, such as ``agent:<tenant>:<id>``. In one loop."""
 
     def __init__(self) -> None:
-        self._ears: defaultdict[str, set[Subscription]] = defaultdict(set)
+        self._subscriptions: defaultdict[str, set[Subscription]] = defaultdict(set)
 
-    def give(self, subject: str) -> None:
+    def publish(self, subject: str) -> None:
         """Notify the subscribers of all processes."""
         self.wake(subject)
 
     def wake(self, subject: str) -> None:
         """Notify the subscribers of this process."""
-        for ear in self._ears.get(subject, ()):
-            ear.wake()
+        for subscription in self._subscriptions.get(subject, ()):
+            subscription.wake()
 
-    def give_all(self) -> None:
+    def wake_all(self) -> None:
         """Notify all subscribers, because notifications may have been missed."""
-        for ears in self._ears.values():
-            for ear in ears:
-                ear.wake()
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.wake()
 
     @contextmanager
-    def listening(self, subject: str) -> Iterator[Subscription]:
-        ear = Subscription()
-        self._ears[subject].add(ear)
+    def subscribe(self, subject: str) -> Iterator[Subscription]:
+        subscription = Subscription()
+        self._subscriptions[subject].add(subscription)
         try:
-            yield ear
+            yield subscription
         finally:
-            self._ears[subject].discard(ear)
-            if not self._ears[subject]:
-                del self._ears[subject]
+            self._subscriptions[subject].discard(subscription)
+            if not self._subscriptions[subject]:
+                del self._subscriptions[subject]
 
 
 _LOG: Final = logging.getLogger("reenact.server")
@@ -91,30 +91,30 @@ _AGAIN: Final = 1.0
 @asynccontextmanager
 async def postgres_notifications(address: str) -> AsyncIterator[Notifications]:
     """Until the block ends."""
-    hints = _SharedHints(address)
-    task = asyncio.create_task(hints.run())
+    notifications = _PostgresNotifications(address)
+    task = asyncio.create_task(notifications.run())
     try:
-        await hints.listens.wait()
-        yield hints
+        await notifications.connected.wait()
+        yield notifications
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
 
-class _SharedHints(Notifications):
+class _PostgresNotifications(Notifications):
     def __init__(self, address: str) -> None:
         super().__init__()
-        self.listens = asyncio.Event()
+        self.connected = asyncio.Event()
         """Set when others have been heard, or cannot be."""
         self._address = address
-        self._told: set[str] = set()
+        self._unsent: set[str] = set()
         self._work = asyncio.Event()
 
-    def give(self, subject: str) -> None:
+    def publish(self, subject: str) -> None:
         """Here at once, elsewhere soon. Only ids leave."""
         self.wake(subject)
-        self._told.add(subject)
+        self._unsent.add(subject)
         self._work.set()
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class _SharedHints(Notifications):
                 await self._talk()
             except Exception as error:  # noqa: BLE001 - logged, then retried; polling covers the gap
                 _LOG.warning("hints from other servers are lost: %s", type(error).__name__)
-            self.listens.set()
+            self.connected.set()
             await asyncio.sleep(_AGAIN)
 
     async def _talk(self) -> None:
@@ -131,12 +131,12 @@ class _SharedHints(Notifications):
         try:
             connection.add_termination_listener(self._lost)
             await connection.add_listener(_CHANNEL, self._heard)
-            self.listens.set()
-            self.give_all()
+            self.connected.set()
+            self.wake_all()
             while not connection.is_closed():
                 await self._work.wait()
                 self._work.clear()
-                subjects, self._told = sorted(self._told), set()
+                subjects, self._unsent = sorted(self._unsent), set()
                 await connection.execute(_NOTIFY, subjects)
         finally:
             await connection.close(timeout=1)
@@ -168,9 +168,9 @@ def batch_subject(tenant: str, batch_id: str) -> str:
     return f"batch:{tenant}:{batch_id}"
 
 
-async def rest(server: Server, ear: Subscription, seconds: float) -> bool:
+async def wait_for_notification(server: Server, subscription: Subscription, seconds: float) -> bool:
     """Until there is a hint, the server begins to stop, or the time is over. Was there a hint?"""
-    hint = asyncio.ensure_future(ear.wait(seconds))
+    hint = asyncio.ensure_future(subscription.wait(seconds))
     stopping = asyncio.ensure_future(server.stopping.wait())
     try:
         await asyncio.wait({hint, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -22,16 +22,16 @@ REPLAYS = ("false", "true", "any")
 """Values of the filter ``replay``: without replays, only replays, both."""
 
 
-def page_of(ask: RequestContext) -> Page:
+def page_of(context: RequestContext) -> Page:
     """Return the requested page. Raises :class:`Problem`."""
-    text = ask.query("cursor")
+    text = context.query("cursor")
     if not text:
-        return Page(ask.limit)
+        return Page(context.limit)
     try:
         at, id = msgspec.json.decode(urlsafe_b64decode(text.encode()), type=tuple[int, str])
     except (msgspec.DecodeError, Base64Error, ValueError):
         raise Problem("invalid", "this is no cursor of a list", field="cursor") from None
-    return Page(ask.limit, min(max(at, 0), 2**53), id)
+    return Page(context.limit, min(max(at, 0), 2**53), id)
 
 
 def listed(
@@ -48,26 +48,26 @@ def listed(
     return ListResponse(items=[show(row) for row in shown], next=cursor)
 
 
-def one_of(ask: RequestContext, name: str, words: Sequence[str]) -> str:
+def one_of(context: RequestContext, name: str, words: Sequence[str]) -> str:
     """A filter that is one of ``words``, or empty where it is not there. Raises :class:`Problem`."""
-    text = ask.query(name)
+    text = context.query(name)
     if text not in ("", *words):
         raise Problem("invalid", f"{name} is one of {', '.join(words)}", field=name)
     return text
 
 
-def yes_or_no(ask: RequestContext, name: str) -> bool | None:
+def yes_or_no(context: RequestContext, name: str) -> bool | None:
     """A filter that is ``true`` or ``false``, or not there. Raises :class:`Problem`."""
-    text = ask.query(name)
+    text = context.query(name)
     if text not in ("", "true", "false"):
         raise Problem("invalid", f"{name} is true or false", field=name)
     return None if not text else text == "true"
 
 
-def with_replays(ask: RequestContext) -> bool | Literal["any"] | None:
+def with_replays(context: RequestContext) -> bool | Literal["any"] | None:
     """Return the filter ``replay`` as a search has it, None where it is missing. Raises
     :class:`Problem`."""
-    text = one_of(ask, "replay", REPLAYS)
+    text = one_of(context, "replay", REPLAYS)
     if text == "any":
         return "any"
     return None if not text else text == "true"

@@ -134,7 +134,7 @@ class Server(msgspec.Struct, frozen=True):
     database: Database
     blobs: Blobs
     auditor: Auditor
-    hints: Notifications
+    notifications: Notifications
     signer: Signer
     """Of commands; its name is ``<deployment>/commands``."""
     deployment: str

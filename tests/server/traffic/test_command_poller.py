@@ -44,9 +44,9 @@ def test_a_command_that_nobody_was_told_of_is_found(house: House, agent: Puppet)
         assert house.run(sweep(house.server)) == 0
         asked = ask_for(operator, boundaries="live", reason="x", target={"agentId": "agent-1"})
         assert asked.status_code == 202
-        with house.server.hints.listening("agent:default:agent-1") as ear:
+        with house.server.notifications.subscribe("agent:default:agent-1") as subscription:
             assert house.run(sweep(house.server)) == 1
-            assert house.run(ear.wait(10))
+            assert house.run(subscription.wait(10))
     with agent.stream() as stream:
         agent.say(agent.read_command(stream.next()["data"]).replay_id, "delivered")
     with house.server.streams.having(stream_of(house, agent)):

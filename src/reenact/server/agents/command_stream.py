@@ -32,7 +32,12 @@ from reenact.server.audit.log import SYSTEM
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.http.sse import Channel, EventStream, ReaderGone
-from reenact.server.notifications import Subscription, agent_subject, replay_subject, rest
+from reenact.server.notifications import (
+    Subscription,
+    agent_subject,
+    replay_subject,
+    wait_for_notification,
+)
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_right
 from reenact.server.replays.state import advance
@@ -60,19 +65,19 @@ _AT_ONCE: Final = 100
 _End = Literal["superseded", "revoked"]
 
 
-async def stream_commands(ask: RequestContext) -> Response:
+async def stream_commands(context: RequestContext) -> Response:
     """Stream commands until the client disconnects.
 
     Unacknowledged commands are sent again, regardless of ``Last-Event-ID``.
     """
-    epoch = ask.number("epoch", 0)
-    async with ask.server.database.writing(ask.tenant) as scope:
-        row = await present_agent(ask, scope, epoch)
+    epoch = context.number("epoch", 0)
+    async with context.server.database.writing(context.tenant) as scope:
+        row = await present_agent(context, scope, epoch)
         number = await next_stream(scope, row.agent_id)
-        await change_agent(scope, row.agent_id, {"last_seen_at": ask.server.now()})
-    ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
-    stream = _Stream(ask.server, Open(ask.tenant, row.agent_id, row.key_id, epoch, number))
-    return EventStream(stream.write, ask.server.timings.slow)
+        await change_agent(scope, row.agent_id, {"last_seen_at": context.server.now()})
+    context.server.notifications.publish(agent_subject(context.tenant, row.agent_id))
+    stream = _Stream(context.server, Open(context.tenant, row.agent_id, row.key_id, epoch, number))
+    return EventStream(stream.write, context.server.timings.slow)
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -94,7 +99,7 @@ class _Stream:
         await channel.retry(server.timings.retry)
         subject = agent_subject(self._own.tenant, self._own.agent_id)
         with (
-            server.hints.listening(subject) as ear,
+            server.notifications.subscribe(subject) as subscription,
             server.streams.having(self._own),
             self._noting_a_cut(),
         ):
@@ -106,7 +111,7 @@ class _Stream:
                 for command in look.commands:
                     await self._send(channel, command)
                 if len(look.commands) < _AT_ONCE:
-                    await self._rest(channel, ear)
+                    await self._rest(channel, subscription)
         await channel.event("drain", b"{}")
 
     @contextmanager
@@ -119,12 +124,14 @@ class _Stream:
                 self._server.streams.cut(self._own, self._server.now())
             raise
 
-    async def _rest(self, channel: Channel, ear: Subscription) -> None:
+    async def _rest(self, channel: Channel, subscription: Subscription) -> None:
         """Wait for a notification or the poller.
 
         An idle stream costs a ping now and then, and no query.
         """
-        while not await rest(self._server, ear, self._server.timings.ping):
+        while not await wait_for_notification(
+            self._server, subscription, self._server.timings.ping
+        ):
             if self._server.stopping.is_set():
                 return
             await channel.ping()
@@ -163,7 +170,7 @@ async def clear(server: Server, tenant: str, command: Row[Any]) -> bool:
         else:
             await end_command(scope, command.agent_id, command.number, server.now())
     if not may:
-        server.hints.give(replay_subject(tenant, command.replay_id))
+        server.notifications.publish(replay_subject(tenant, command.replay_id))
     return may
 
 
@@ -221,7 +228,7 @@ async def sweep(server: Server) -> int:
         async with server.database.reading(tenant) as scope:
             stirred = await _stirred(scope, streams, server.now())
         for one in stirred:
-            server.hints.wake(agent_subject(tenant, one.agent_id))
+            server.notifications.wake(agent_subject(tenant, one.agent_id))
         woken += len(stirred)
     return woken
 

@@ -34,39 +34,39 @@ _TOLD = ("key_id", "app", "environment", "name", "version", "routes", "capabilit
 """Columns whose changes are audited."""
 
 
-async def register(ask: RequestContext) -> Registered:
+async def register(context: RequestContext) -> Registered:
     """Register an agent for the app and environment of its key.
 
     A registration for a different one is refused and audited.
     """
-    said = await ask.json(Registration)
+    said = await context.json(Registration)
     if said.protocol != PROTOCOL:
         raise Problem("invalid", f"this server speaks protocol {PROTOCOL}", field="protocol")
     try:
         said = clean_registration(said)
     except UsageError as error:
         raise Problem("invalid", error.message, hint=error.hint) from None
-    server, principal = ask.server, ask.principal
+    server, principal = context.server, context.principal
     if (said.app, said.environment) != (principal.app, principal.environment):
-        raise await _refused(ask, said, "the key is for another app or environment")
-    async with server.database.writing(ask.tenant) as scope:
+        raise await _refused(context, said, "the key is for another app or environment")
+    async with server.database.writing(context.tenant) as scope:
         before = await find_agent(scope, said.agent_id)
         ours = before is None or (before.app, before.environment) == (said.app, said.environment)
         if ours:
-            values = _values(ask, said, before)
+            values = _values(context, said, before)
             if before is None:
                 await add_agent(scope, values)
             else:
                 await change_agent(scope, said.agent_id, values)
             if before is None or any(getattr(before, name) != values[name] for name in _TOLD):
-                await server.auditor.write(scope, _registered(ask, said))
+                await server.auditor.write(scope, _registered(context, said))
             kind = await environment_kind(scope, said.environment)
     if not ours:
-        raise await _refused(ask, said, "an agent elsewhere has this id")
-    server.hints.give(agent_subject(ask.tenant, said.agent_id))
+        raise await _refused(context, said, "an agent elsewhere has this id")
+    server.notifications.publish(agent_subject(context.tenant, said.agent_id))
     return Registered(
         agent_id=said.agent_id,
-        tenant=ask.tenant,
+        tenant=context.tenant,
         epoch=values["epoch"],
         command_key=server.signer.key.to_text(),
         environment_kind=kind,
@@ -76,11 +76,11 @@ async def register(ask: RequestContext) -> Registered:
     )
 
 
-def _values(ask: RequestContext, said: Registration, before: Row[Any] | None) -> dict[str, Any]:
-    now = ask.server.now()
+def _values(context: RequestContext, said: Registration, before: Row[Any] | None) -> dict[str, Any]:
+    now = context.server.now()
     return {
         "agent_id": said.agent_id,
-        "key_id": ask.principal.credential,
+        "key_id": context.principal.credential,
         "app": said.app,
         "environment": said.environment,
         "name": said.name,
@@ -95,10 +95,10 @@ def _values(ask: RequestContext, said: Registration, before: Row[Any] | None) ->
     }
 
 
-def _registered(ask: RequestContext, said: Registration) -> Record:
+def _registered(context: RequestContext, said: Registration) -> Record:
     return Record(
-        tenant=ask.tenant,
-        actor=actor_of(ask.principal),
+        tenant=context.tenant,
+        actor=actor_of(context.principal),
         action="agent.registered",
         env=said.environment,
         subject=Subject("agent", said.agent_id),
@@ -112,72 +112,74 @@ def _registered(ask: RequestContext, said: Registration) -> Record:
     )
 
 
-async def _refused(ask: RequestContext, said: Registration, why: str) -> Problem:
+async def _refused(context: RequestContext, said: Registration, why: str) -> Problem:
     problem = Problem(
         "key_bound_elsewhere",
         why,
         hint="use the key that was made for this app and environment",
-        app=ask.principal.app,
-        environment=ask.principal.environment,
+        app=context.principal.app,
+        environment=context.principal.environment,
         audited=True,
     )
     record = Record(
-        tenant=ask.tenant,
-        actor=actor_of(ask.principal),
+        tenant=context.tenant,
+        actor=actor_of(context.principal),
         action="agent.refused",
-        env=ask.principal.environment or said.environment,
+        env=context.principal.environment or said.environment,
         subject=Subject("agent", said.agent_id),
         details={"app": said.app, "environment": said.environment},
         code=problem.code,
         outcome="refused",
     )
-    async with ask.server.database.writing(ask.tenant) as scope:
-        await ask.server.auditor.write(scope, record)
+    async with context.server.database.writing(context.tenant) as scope:
+        await context.server.auditor.write(scope, record)
     return problem
 
 
-async def heartbeat(ask: RequestContext) -> None:
+async def heartbeat(context: RequestContext) -> None:
     """``POST /api/v1/agents/{id}/heartbeat``: it is there; 204. Raises :class:`Problem`."""
-    said = await ask.json(Heartbeat)
-    agent_id = ask.path("agent_id")
+    said = await context.json(Heartbeat)
+    agent_id = context.path("agent_id")
     values = {
-        "last_seen_at": ask.server.now(),
+        "last_seen_at": context.server.now(),
         "spooled": said.spooled,
         "dropped": said.dropped,
         "running": msgspec.json.encode(said.running[:100]).decode(),
     }
-    async with ask.server.database.writing(ask.tenant) as scope:
-        if not await hear_agent(scope, agent_id, ask.principal.credential, said.epoch, values):
-            await present_agent(ask, scope, said.epoch)  # says why not
+    async with context.server.database.writing(context.tenant) as scope:
+        if not await hear_agent(scope, agent_id, context.principal.credential, said.epoch, values):
+            await present_agent(context, scope, said.epoch)  # says why not
 
 
-async def say_goodbye(ask: RequestContext) -> None:
+async def say_goodbye(context: RequestContext) -> None:
     """Of an older registration it means nothing."""
-    epoch = ask.number("epoch", 0)
+    epoch = context.number("epoch", 0)
     refused: list[str] = []
-    async with ask.server.database.writing(ask.tenant) as scope:
-        row = await known_agent(ask, scope)
+    async with context.server.database.writing(context.tenant) as scope:
+        row = await known_agent(context, scope)
         if epoch == row.epoch:
-            await change_agent(scope, row.agent_id, {"gone_at": ask.server.now(), "running": "[]"})
+            await change_agent(
+                scope, row.agent_id, {"gone_at": context.server.now(), "running": "[]"}
+            )
             for replay in await open_replays(scope, row.agent_id):
-                if await give_up(ask.server, scope, replay):
+                if await give_up(context.server, scope, replay):
                     refused.append(replay.replay_id)
-    ask.server.hints.give(agent_subject(ask.tenant, row.agent_id))
+    context.server.notifications.publish(agent_subject(context.tenant, row.agent_id))
     for replay_id in refused:
-        ask.server.hints.give(replay_subject(ask.tenant, replay_id))
+        context.server.notifications.publish(replay_subject(context.tenant, replay_id))
 
 
-async def known_agent(ask: RequestContext, scope: Scope) -> Row[Any]:
+async def known_agent(context: RequestContext, scope: Scope) -> Row[Any]:
     """The agent in the path, if it registered with the key that is shown. Raises :class:`Problem`."""
-    row = await find_agent(scope, ask.path("agent_id"))
-    if row is None or row.gone_at or row.key_id != ask.principal.credential:
+    row = await find_agent(scope, context.path("agent_id"))
+    if row is None or row.gone_at or row.key_id != context.principal.credential:
         raise Problem("agent_unknown", "no such agent is registered", hint="register again")
     return row
 
 
-async def present_agent(ask: RequestContext, scope: Scope, epoch: int) -> Row[Any]:
+async def present_agent(context: RequestContext, scope: Scope, epoch: int) -> Row[Any]:
     """Return the agent if ``epoch`` is its last registration. Raises :class:`Problem`."""
-    row = await known_agent(ask, scope)
+    row = await known_agent(context, scope)
     if epoch < row.epoch:
         raise Problem(
             "agent_superseded",

@@ -25,24 +25,26 @@ from reenact.server.storage.replays import find_replay
 __all__ = ["read_source", "read_source_recording", "report_state"]
 
 
-async def report_state(ask: RequestContext) -> None:
+async def report_state(context: RequestContext) -> None:
     """Record a reported state. Late and repeated reports change nothing."""
-    said = await ask.json(StateReport)
-    async with ask.server.database.writing(ask.tenant) as scope:
-        agent = await present_agent(ask, scope, said.epoch)
-        replay = await _replay(ask, scope, agent)
-        actor = actor_of(ask.principal)
+    said = await context.json(StateReport)
+    async with context.server.database.writing(context.tenant) as scope:
+        agent = await present_agent(context, scope, said.epoch)
+        replay = await _replay(context, scope, agent)
+        actor = actor_of(context.principal)
         if said.state != "delivered":
-            replay = await arrived(ask.server, scope, replay, actor)
+            replay = await arrived(context.server, scope, replay, actor)
         message = clean_text(said.message)
-        await advance(ask.server, scope, replay, said.state, actor, code=said.code, message=message)
-    ask.server.hints.give(replay_subject(ask.tenant, replay.replay_id))
+        await advance(
+            context.server, scope, replay, said.state, actor, code=said.code, message=message
+        )
+    context.server.notifications.publish(replay_subject(context.tenant, replay.replay_id))
 
 
-async def read_source(ask: RequestContext) -> ReplaySource:
+async def read_source(context: RequestContext) -> ReplaySource:
     """``GET …/source``: what a replay of this agent starts with; 410 once it has ended."""
-    async with ask.server.database.reading(ask.tenant) as scope:
-        replay, source = await _under_way(ask, scope)
+    async with context.server.database.reading(context.tenant) as scope:
+        replay, source = await _under_way(context, scope)
     return ReplaySource(
         payload=unpack(replay.payload, Payload),
         redacted=msgspec.json.decode(replay.redacted, type=tuple[str, ...]),
@@ -50,17 +52,17 @@ async def read_source(ask: RequestContext) -> ReplaySource:
     )
 
 
-async def read_source_recording(ask: RequestContext) -> Response:
+async def read_source_recording(context: RequestContext) -> Response:
     """``GET …/recording``: the packed capture of the source; 410 in the same way."""
-    async with ask.server.database.reading(ask.tenant) as scope:
-        _, source = await _under_way(ask, scope)
-    data = await recording_of(ask.server, ask.tenant, exchange_of(source))
+    async with context.server.database.reading(context.tenant) as scope:
+        _, source = await _under_way(context, scope)
+    data = await recording_of(context.server, context.tenant, exchange_of(source))
     return Response(data, media_type="application/octet-stream")
 
 
-async def _under_way(ask: RequestContext, scope: Scope) -> tuple[Row[Any], Row[Any]]:
+async def _under_way(context: RequestContext, scope: Scope) -> tuple[Row[Any], Row[Any]]:
     """A replay of this agent that has not ended, and its source."""
-    replay = await _replay(ask, scope, await known_agent(ask, scope))
+    replay = await _replay(context, scope, await known_agent(context, scope))
     if replay.state in TERMINAL:
         raise Problem("gone", f"this replay is {replay.state}")
     source = await find_exchange(scope, replay.source_exchange_id)
@@ -69,8 +71,8 @@ async def _under_way(ask: RequestContext, scope: Scope) -> tuple[Row[Any], Row[A
     return replay, source
 
 
-async def _replay(ask: RequestContext, scope: Scope, agent: Row[Any]) -> Row[Any]:
-    row = await find_replay(scope, ask.path("replay_id"))
+async def _replay(context: RequestContext, scope: Scope, agent: Row[Any]) -> Row[Any]:
+    row = await find_replay(scope, context.path("replay_id"))
     if row is None or row.agent_id != agent.agent_id:
         raise Problem("not_found", "this agent has no such replay")
     return row

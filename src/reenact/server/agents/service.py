@@ -41,16 +41,16 @@ class AgentView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     running: list[str]
 
 
-async def read_agents(ask: RequestContext) -> ListResponse[AgentView]:
+async def read_agents(context: RequestContext) -> ListResponse[AgentView]:
     """``GET /api/v1/agents``: the agents that the caller can see, newest first.
 
     Agents in state ``gone`` are listed on request.
     """
-    page, filters = page_of(ask), _filters(ask)
-    async with ask.server.database.reading(ask.tenant) as scope:
-        rows = await list_agents(scope, places_of(ask, "agent:read"), filters, page)
+    page, filters = page_of(context), _filters(context)
+    async with context.server.database.reading(context.tenant) as scope:
+        rows = await list_agents(scope, places_of(context, "agent:read"), filters, page)
         kinds = {one.name: one.kind for one in await environments(scope)}
-    now = ask.server.now()
+    now = context.server.now()
 
     def show(row: Row[Any]) -> AgentView:
         return AgentView(
@@ -60,7 +60,7 @@ async def read_agents(ask: RequestContext) -> ListResponse[AgentView]:
             environment=row.environment,
             environment_kind=kinds.get(row.environment, "production"),
             version=row.version,
-            state=presence(row, now, ask.server.timings),
+            state=presence(row, now, context.server.timings),
             registered_at=row.registered_at,
             last_seen_at=row.last_seen_at,
             routes=msgspec.json.decode(row.routes, type=tuple[Route, ...]),
@@ -74,13 +74,17 @@ async def read_agents(ask: RequestContext) -> ListResponse[AgentView]:
     return listed(rows, page, "registered_at", "agent_id", show)
 
 
-def _filters(ask: RequestContext) -> AgentFilters:
+def _filters(context: RequestContext) -> AgentFilters:
     """Raises :class:`Problem`."""
-    state, now, timings = one_of(ask, "state", STATES), ask.server.now(), ask.server.timings
-    states = (state,) if state else () if yes_or_no(ask, "all") else ("online", "offline")
+    state, now, timings = (
+        one_of(context, "state", STATES),
+        context.server.now(),
+        context.server.timings,
+    )
+    states = (state,) if state else () if yes_or_no(context, "all") else ("online", "offline")
     return AgentFilters(
-        app=ask.query("app"),
-        environment=ask.query("environment"),
+        app=context.query("app"),
+        environment=context.query("environment"),
         states=states,
         heard=heard_since(now, timings),
         forgotten=forgotten_since(now, timings),

@@ -42,7 +42,7 @@ _ASKED: Final = {
 }
 
 
-class Numbered(msgspec.Struct, frozen=True, rename="camel"):
+class NumberedRecord(msgspec.Struct, frozen=True, rename="camel"):
     """A record as it was signed. ``actorName`` and ``subjectName`` are the present names of its actor
     and subject: the e-mail address of a user, the name of a key or an agent; empty when none is
     known."""
@@ -53,23 +53,23 @@ class Numbered(msgspec.Struct, frozen=True, rename="camel"):
     subject_name: str = ""
 
 
-class Growth(msgspec.Struct, frozen=True):
+class ConsistencyHashes(msgspec.Struct, frozen=True):
     hashes: list[str]
 
 
-async def list_records(ask: RequestContext) -> ListResponse[Numbered]:
+async def list_records(context: RequestContext) -> ListResponse[NumberedRecord]:
     """``GET /api/v1/audit/records``: the newest first. A new question is itself a record."""
-    ask.require("audit:read")
-    wanted, limit = _filter(ask), ask.limit
+    context.require("audit:read")
+    wanted, limit = _filter(context), context.limit
     if wanted.before is None:
-        await _record_reading(ask)
-    async with ask.server.database.reading(ask.tenant) as scope:
+        await _record_reading(context)
+    async with context.server.database.reading(context.tenant) as scope:
         found = await audit.find_records(scope, await _by_name(scope, wanted), limit + 1)
         more, found = len(found) > limit, found[:limit]
         about = [msgspec.json.decode(line, type=_Named) for _, line in found]
         names = await names_by_id(scope, (one.id for each in about for one in each.both))
     items: list[Any] = [
-        Numbered(seq, msgspec.Raw(line), *(names.get(one.id, "") for one in each.both))
+        NumberedRecord(seq, msgspec.Raw(line), *(names.get(one.id, "") for one in each.both))
         for (seq, line), each in zip(found, about, strict=True)
     ]
     return ListResponse(items, str(found[-1][0]) if more else None)
@@ -96,13 +96,13 @@ async def names_by_id(scope: Scope, ids: Iterable[str]) -> dict[str, str]:
     return {**await agent_names(scope, wanted), **await names_of(scope, wanted)}
 
 
-def _filter(ask: RequestContext) -> RecordFilter:
-    words: dict[str, Any] = {field: ask.query(name) for name, field in _ASKED.items()}
+def _filter(context: RequestContext) -> RecordFilter:
+    words: dict[str, Any] = {field: context.query(name) for name, field in _ASKED.items()}
     return RecordFilter(
         **words,
-        since=ask.number("since", 0),
-        until=ask.number("until", 0),
-        before=ask.number("cursor", 0) if ask.query("cursor") else None,
+        since=context.number("since", 0),
+        until=context.number("until", 0),
+        before=context.number("cursor", 0) if context.query("cursor") else None,
     )
 
 
@@ -114,32 +114,32 @@ async def _by_name(scope: Scope, wanted: RecordFilter) -> RecordFilter:
     return msgspec.structs.replace(wanted, actor="", actors=(wanted.actor, *sorted(named)))
 
 
-async def _record_reading(ask: RequestContext) -> None:
+async def _record_reading(context: RequestContext) -> None:
     names = (*_ASKED, "since", "until")
-    details = {name: ask.query(name)[:200] for name in names if ask.query(name)}
-    async with ask.server.database.writing(ask.tenant) as scope:
-        if not await _was_recorded(ask, scope, details):
-            record = _read(ask, "audit.read", "audit:read", details)
-            await ask.server.auditor.write(scope, record)
+    details = {name: context.query(name)[:200] for name in names if context.query(name)}
+    async with context.server.database.writing(context.tenant) as scope:
+        if not await _was_recorded(context, scope, details):
+            record = _read(context, "audit.read", "audit:read", details)
+            await context.server.auditor.write(scope, record)
 
 
-async def _was_recorded(ask: RequestContext, scope: Scope, details: dict[str, str]) -> bool:
-    since = ask.server.now() - _SAME
-    lately = RecordFilter(actor=ask.principal.id, action="audit.read", since=since)
+async def _was_recorded(context: RequestContext, scope: Scope, details: dict[str, str]) -> bool:
+    since = context.server.now() - _SAME
+    lately = RecordFilter(actor=context.principal.id, action="audit.read", since=since)
     for _, line in await audit.find_records(scope, lately, 50):
         record = msgspec.json.decode(line)
-        same = record["actor"].get("credential") == ask.principal.credential
+        same = record["actor"].get("credential") == context.principal.credential
         if same and record.get("details", {}) == details:
             return True
     return False
 
 
 def _read(
-    ask: RequestContext, action: str, permission: Permission, details: dict[str, str]
+    context: RequestContext, action: str, permission: Permission, details: dict[str, str]
 ) -> Record:
     return Record(
-        tenant=ask.tenant,
-        actor=actor_of(ask.principal),
+        tenant=context.tenant,
+        actor=actor_of(context.principal),
         action=action,
         permission=permission,
         outcome="ok",
@@ -147,57 +147,57 @@ def _read(
     )
 
 
-async def show_head(ask: RequestContext) -> Response:
+async def show_head(context: RequestContext) -> Response:
     """``GET /api/v1/audit/head``: the newest signed head as text; 404 before the first record."""
-    ask.require("audit:read")
-    async with ask.server.database.reading(ask.tenant) as scope:
+    context.require("audit:read")
+    async with context.server.database.reading(context.tenant) as scope:
         note = await audit.read_head(scope)
     if note is None:
         raise Problem("not_found", "the log has no records yet")
     return PlainTextResponse(note)
 
 
-async def show_key(ask: RequestContext) -> Response:
-    ask.require("audit:read")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        spans = await ask.server.auditor.keys(scope)
+async def show_key(context: RequestContext) -> Response:
+    context.require("audit:read")
+    async with context.server.database.reading(context.tenant) as scope:
+        spans = await context.server.auditor.keys(scope)
     return PlainTextResponse("".join(f"{one.start} {one.key.to_text()}\n" for one in spans))
 
 
-async def show_proof(ask: RequestContext) -> Response:
+async def show_proof(context: RequestContext) -> Response:
     """``GET /api/v1/audit/proof/{seq}``: a ``.tlog-proof`` as text; 404 for no such record."""
-    ask.require("audit:read")
-    text = ask.path("seq")
+    context.require("audit:read")
+    text = context.path("seq")
     if not (text.isascii() and text.isdigit() and len(text) < 17):
         raise Problem("not_found", "there is no such record")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        proof = await ask.server.auditor.prove(scope, int(text))
+    async with context.server.database.reading(context.tenant) as scope:
+        proof = await context.server.auditor.prove(scope, int(text))
     return PlainTextResponse(proof.to_text())
 
 
-async def show_growth(ask: RequestContext) -> Growth:
-    ask.require("audit:read")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        size = (await audit.read_end(scope, ask.server.auditor.origin(ask.tenant))).size
-        old, new = ask.number("from", 0), ask.number("to", size)
+async def show_growth(context: RequestContext) -> ConsistencyHashes:
+    context.require("audit:read")
+    async with context.server.database.reading(context.tenant) as scope:
+        size = (await audit.read_end(scope, context.server.auditor.origin(context.tenant))).size
+        old, new = context.number("from", 0), context.number("to", size)
         if new > size:
             raise Problem("invalid", f"the log has only {size} records", field="to")
         try:
-            hashes = await ask.server.auditor.prove_growth(scope, old, new)
+            hashes = await context.server.auditor.prove_growth(scope, old, new)
         except AuditInvalid as error:
             raise Problem("invalid", error.message, hint=error.hint, field="from") from None
-    return Growth([b64encode(node).decode() for node in hashes])
+    return ConsistencyHashes([b64encode(node).decode() for node in hashes])
 
 
-async def export(ask: RequestContext) -> Response:
-    ask.require("audit:export")
-    form = ask.query("format", "tar")
+async def export(context: RequestContext) -> Response:
+    context.require("audit:export")
+    form = context.query("format", "tar")
     if form not in FORMATS:
         raise Problem("invalid", f"format is one of {', '.join(FORMATS)}", field="format")
-    record = _read(ask, "audit.exported", "audit:export", {"format": form})
-    async with ask.server.database.writing(ask.tenant) as scope:
-        await ask.server.auditor.write(scope, record)
-    return await send_export(ask.server, ask.tenant, form)
+    record = _read(context, "audit.exported", "audit:export", {"format": form})
+    async with context.server.database.writing(context.tenant) as scope:
+        await context.server.auditor.write(scope, record)
+    return await send_export(context.server, context.tenant, form)
 
 
 _TEXT: Final = ("text/plain; charset=utf-8",)
@@ -209,7 +209,7 @@ ENDPOINTS: Final = (
         "audit:read",
         list_records,
         says=ApiDescription(
-            "Find records", query=(*PAGED, *_ASKED, "since", "until"), lists=Numbered
+            "Find records", query=(*PAGED, *_ASKED, "since", "until"), lists=NumberedRecord
         ),
     ),
     Endpoint(
@@ -238,7 +238,9 @@ ENDPOINTS: Final = (
         "/api/v1/audit/consistency",
         "audit:read",
         show_growth,
-        says=ApiDescription("That the log has only grown", query=("from", "to"), answers=Growth),
+        says=ApiDescription(
+            "That the log has only grown", query=("from", "to"), answers=ConsistencyHashes
+        ),
     ),
     Endpoint(
         "GET",

@@ -11,7 +11,7 @@ from reenact._system import monotonic
 from reenact.server.auth.permissions import Permission
 from reenact.server.batches import service
 from reenact.server.batches.schema import (
-    BatchAsked,
+    BatchRequest,
     BatchView,
     CauseView,
     ItemView,
@@ -23,7 +23,7 @@ from reenact.server.batches.service import ITEM_FILTERS
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
 from reenact.server.http.sse import Channel, EventStream
-from reenact.server.notifications import batch_subject, rest
+from reenact.server.notifications import batch_subject, wait_for_notification
 from reenact.server.pagination import page_of
 from reenact.server.responses import ListResponse, answer
 
@@ -37,7 +37,7 @@ _LAST: Final = ("completed", "cancelled")
 
 
 async def _plan(context: RequestContext) -> Response:
-    view = await service.plan_batch(context, await context.json(BatchAsked))
+    view = await service.plan_batch(context, await context.json(BatchRequest))
     response = answer(view, 201)
     response.headers["Location"] = f"/api/v1/batches/{view.batch_id}"
     return response
@@ -75,7 +75,7 @@ async def _watch(context: RequestContext) -> Response:
 
 async def _send_progress(context: RequestContext, channel: Channel, batch_id: str) -> None:
     server, last, quiet_since = context.server, b"", monotonic()
-    with server.hints.listening(batch_subject(context.tenant, batch_id)) as subscription:
+    with server.notifications.subscribe(batch_subject(context.tenant, batch_id)) as subscription:
         while not server.stopping.is_set():
             view = await service.read_batch(context, batch_id)
             data = msgspec.json.encode(view)
@@ -87,7 +87,7 @@ async def _send_progress(context: RequestContext, channel: Channel, batch_id: st
             if monotonic() - quiet_since >= server.timings.ping:
                 quiet_since = monotonic()
                 await channel.ping()
-            await rest(server, subscription, server.timings.poll)
+            await wait_for_notification(server, subscription, server.timings.poll)
 
 
 async def _confirm(context: RequestContext) -> BatchView:
@@ -106,7 +106,7 @@ ENDPOINTS: Final = (
         _plan,
         says=ApiDescription(
             "Plan a batch: count, and run nothing",
-            takes=BatchAsked,
+            takes=BatchRequest,
             answers=BatchView,
             status=(201,),
             codes=("not_found",),

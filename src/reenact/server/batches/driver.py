@@ -22,7 +22,7 @@ from reenact.errors import ReenactError
 from reenact.exchange.model import TERMINAL
 from reenact.server.agents.presence import heard_since
 from reenact.server.auth.permissions import ResourceScope
-from reenact.server.batches.schema import BatchAsked
+from reenact.server.batches.schema import BatchRequest
 from reenact.server.context import Caller
 from reenact.server.notifications import DRIVERS, Subscription, batch_subject, replay_subject
 from reenact.server.problems import Problem
@@ -60,27 +60,29 @@ __all__ = [
 ]
 
 _LOG: Final = logging.getLogger("reenact.server")
-_MOST_EARS: Final = 256
+_MOST_SUBSCRIPTIONS: Final = 256
 _AFTER: Final = {"running": "completed", "cancelling": "cancelled"}
 
 
 async def run(server: Server, stop: asyncio.Event) -> None:
     """Drive all batches until ``stop`` is set."""
     driver = Driver(server)
-    with server.hints.listening(DRIVERS) as ear:
+    with server.notifications.subscribe(DRIVERS) as subscription:
         while not stop.is_set():
             watched = await driver.drive()
-            await _rest(server, stop, ear, watched)
+            await _wait(server, stop, subscription, watched)
 
 
-async def _rest(
-    server: Server, stop: asyncio.Event, ear: Subscription, watched: Sequence[str]
+async def _wait(
+    server: Server, stop: asyncio.Event, subscription: Subscription, watched: Sequence[str]
 ) -> None:
     """Until there is something to do, or it is time to look."""
     seconds = server.timings.sweep
     with ExitStack() as stack:
-        ears = [stack.enter_context(server.hints.listening(one)) for one in watched]
-        tasks = {asyncio.ensure_future(one.wait(seconds)) for one in (ear, *ears)}
+        subscriptions = [
+            stack.enter_context(server.notifications.subscribe(one)) for one in watched
+        ]
+        tasks = {asyncio.ensure_future(one.wait(seconds)) for one in (subscription, *subscriptions)}
         tasks.add(asyncio.ensure_future(stop.wait()))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +111,7 @@ class Driver:
             except (ReenactError, Problem, SQLAlchemyError):
                 _LOG.exception("the batch %s could not be driven on", one.batch_id)
         self._orders.forget_all_but({one.batch_id for one in batches})
-        return watched[:_MOST_EARS]
+        return watched[:_MOST_SUBSCRIPTIONS]
 
     async def step(self, tenant: str, batch_id: str) -> list[str]:
         """Ids of the replays that are under way after it."""
@@ -123,7 +125,7 @@ class Driver:
         ordered = batch.state == "running" and await self._orders.give(caller, batch)
         ended = await self._end(tenant, batch)
         if noted or ordered or ended:
-            server.hints.give(batch_subject(tenant, batch_id))
+            server.notifications.publish(batch_subject(tenant, batch_id))
         async with server.database.reading(tenant) as scope:
             return [item.replay_id for item in await asked_items(scope, batch_id)]
 
@@ -278,7 +280,7 @@ def _group(row: Row[Any]) -> _Group:
 
 
 def _wanted(batch: Row[Any], item: Row[Any], agent: str) -> ReplayRequest:
-    asked = unpack(batch.wanted, BatchAsked)
+    asked = unpack(batch.wanted, BatchRequest)
     target = Target(agent_id=agent) if agent else Target(environment=item.environment)
     return ReplayRequest(
         target=target,

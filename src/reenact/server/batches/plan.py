@@ -17,7 +17,7 @@ from reenact.exchange.containment import effective_containment
 from reenact.exchange.model import Boundaries, Containment, Payload
 from reenact.server.agents.presence import heard_since
 from reenact.server.auth.permissions import EnvironmentKind, ResourceScope
-from reenact.server.batches.schema import MOST_ITEMS, BatchAsked, Group, Search, Sizing
+from reenact.server.batches.schema import MOST_ITEMS, BatchRequest, Group, Search, Sizing
 from reenact.server.context import Caller
 from reenact.server.exchanges.service import places_of
 from reenact.server.problems import Problem
@@ -83,7 +83,7 @@ def to_filters(search: Search, now: int) -> Filters:
     )
 
 
-async def find(caller: Caller, scope: Scope, asked: BatchAsked) -> Found:
+async def find(caller: Caller, scope: Scope, asked: BatchRequest) -> Found:
     """Return the requested exchanges that the caller can read. Raises :class:`Problem`."""
     if (asked.search is not None) + bool(asked.saved) + bool(asked.exchanges) != 1:
         raise Problem("invalid", "a batch is a search, a saved one, or exchanges", field="search")
@@ -149,7 +149,7 @@ def skips(row: Row[Any], depth: int, boundaries: str) -> str:
 
 
 async def sized(
-    caller: Caller, scope: Scope, rows: Sequence[Row[Any]], missing: int, asked: BatchAsked
+    caller: Caller, scope: Scope, rows: Sequence[Row[Any]], missing: int, asked: BatchRequest
 ) -> Sizing:
     """Nothing is changed."""
     depth = caller.server.limits.depth
@@ -175,14 +175,14 @@ async def sized(
     )
 
 
-def _place(row: Row[Any], asked: BatchAsked) -> ResourceScope:
+def _place(row: Row[Any], asked: BatchRequest) -> ResourceScope:
     return ResourceScope(asked.environment or row.environment, row.app)
 
 
 async def _refused(
     scope: Scope,
     rows: Sequence[Row[Any]],
-    asked: BatchAsked,
+    asked: BatchRequest,
     standings: dict[ResourceScope, Standing],
 ) -> dict[str, Problem]:
     """Return the expected refusals by exchange id."""
@@ -208,7 +208,7 @@ def _tally(words: Iterable[str]) -> dict[str, int]:
 
 def _groups(
     rows: Sequence[Row[Any]],
-    asked: BatchAsked,
+    asked: BatchRequest,
     standings: dict[ResourceScope, Standing],
     good: set[str],
     refused: dict[str, Problem],
@@ -275,7 +275,7 @@ class _Start(msgspec.Struct, frozen=True):
 
 
 async def foresee(
-    scope: Scope, rows: Sequence[Row[Any]], agents: Mapping[str, _Agents], asked: BatchAsked
+    scope: Scope, rows: Sequence[Row[Any]], agents: Mapping[str, _Agents], asked: BatchRequest
 ) -> dict[str, Problem]:
     """Return the refusals by exchange id for ``rows`` that all ``agents`` of their location would
     refuse now.
@@ -312,7 +312,7 @@ async def _removed(scope: Scope, rows: Sequence[Row[Any]]) -> dict[str, tuple[st
 
 
 def _refusal(
-    agents: _Agents, row: Row[Any], missing: tuple[str, ...], asked: BatchAsked
+    agents: _Agents, row: Row[Any], missing: tuple[str, ...], asked: BatchRequest
 ) -> Problem | None:
     """The first, when all refuse it."""
     first: Problem | None = None

@@ -13,7 +13,7 @@ from reenact.server.replays.schema import Reason
 
 __all__ = [
     "MOST_ITEMS",
-    "BatchAsked",
+    "BatchRequest",
     "BatchState",
     "BatchView",
     "CauseView",
@@ -63,7 +63,7 @@ class Search(_Asked, frozen=True, omit_defaults=True):
     text: _Word = ""
 
 
-class BatchAsked(_Asked, frozen=True):
+class BatchRequest(_Asked, frozen=True):
     """Request for a batch: one of the first three fields selects the exchanges.
 
     ``concurrency`` is the number of simultaneous replays per agent, ``perMinute`` their rate.

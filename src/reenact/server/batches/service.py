@@ -12,7 +12,7 @@ from reenact.server.audit.log import actor_of, changed
 from reenact.server.auth.permissions import ResourceScope, replay_permission
 from reenact.server.batches.plan import find, sized, skips, standing_at
 from reenact.server.batches.schema import (
-    BatchAsked,
+    BatchRequest,
     BatchView,
     CauseView,
     ItemView,
@@ -75,7 +75,7 @@ async def _show_all(scope: Scope, rows: Sequence[Row[Any]]) -> list[BatchView]:
 
 
 def _view(row: Row[Any], progress: Progress) -> BatchView:
-    wanted = unpack(row.wanted, BatchAsked)
+    wanted = unpack(row.wanted, BatchRequest)
     return BatchView(
         batch_id=row.batch_id,
         state=row.state,
@@ -168,13 +168,13 @@ async def confirm_batch(caller: Caller, batch_id: str) -> BatchView:
             permission = await _permission(caller, scope, row)
             await _begin(caller, scope, row, permission)
         view = await _show(scope, await get_batch(caller, scope, row.batch_id))
-    server.hints.give(DRIVERS)
+    server.notifications.publish(DRIVERS)
     return view
 
 
 async def _permission(caller: Caller, scope: Scope, row: Row[Any]) -> str:
     """Return a permission for at least one item. Raises :class:`Problem` if no item can be replayed."""
-    wanted = unpack(row.wanted, BatchAsked)
+    wanted = unpack(row.wanted, BatchRequest)
     places = await _open_places(scope, row)
     if not places:
         raise Problem("conflict", "nothing in this batch can be replayed")
@@ -193,7 +193,7 @@ async def _open_places(scope: Scope, row: Row[Any]) -> list[ResourceScope]:
 
 
 async def _begin(caller: Caller, scope: Scope, row: Row[Any], permission: str) -> None:
-    wanted, who = unpack(row.wanted, BatchAsked), caller.principal
+    wanted, who = unpack(row.wanted, BatchRequest), caller.principal
     values = {
         "state": "running",
         "actor": msgspec.json.encode(actor_of(who)).decode(),
@@ -228,8 +228,8 @@ async def cancel_batch(caller: Caller, batch_id: str) -> BatchView:
             await _end(caller, scope, row, after)
     for item in under_way:
         await cancel(caller, item.replay_id)
-    server.hints.give(DRIVERS)
-    server.hints.give(batch_subject(caller.tenant, row.batch_id))
+    server.notifications.publish(DRIVERS)
+    server.notifications.publish(batch_subject(caller.tenant, row.batch_id))
     async with server.database.reading(caller.tenant) as scope:
         return await _show(scope, await get_batch(caller, scope, row.batch_id))
 
@@ -247,7 +247,7 @@ async def _end(caller: Caller, scope: Scope, row: Row[Any], after: str) -> None:
         await caller.server.auditor.write(scope, record)
 
 
-async def plan_batch(caller: Caller, asked: BatchAsked) -> BatchView:
+async def plan_batch(caller: Caller, asked: BatchRequest) -> BatchView:
     """Store a plan and return the batch. Raises :class:`Problem`.
 
     Plans that are not confirmed within a day are deleted.
@@ -274,7 +274,7 @@ def _sources(rows: Sequence[Row[Any]]) -> tuple[ResourceScope, ...]:
 
 
 def _row(
-    caller: Caller, batch_id: str, asked: BatchAsked, plan: KeptPlan, now: int
+    caller: Caller, batch_id: str, asked: BatchRequest, plan: KeptPlan, now: int
 ) -> dict[str, Any]:
     return {
         "batch_id": batch_id,
@@ -295,13 +295,13 @@ def _row(
 
 
 def _items(
-    caller: Caller, batch_id: str, rows: Sequence[Row[Any]], asked: BatchAsked
+    caller: Caller, batch_id: str, rows: Sequence[Row[Any]], asked: BatchRequest
 ) -> list[dict[str, Any]]:
     return [_item(caller, batch_id, at, row, asked) for at, row in enumerate(rows, 1)]
 
 
 def _item(
-    caller: Caller, batch_id: str, at: int, row: Row[Any], asked: BatchAsked
+    caller: Caller, batch_id: str, at: int, row: Row[Any], asked: BatchRequest
 ) -> dict[str, Any]:
     code = skips(row, caller.server.limits.depth, asked.boundaries)
     return {

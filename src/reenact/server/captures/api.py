@@ -56,19 +56,19 @@ class CaptureView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
 
 
-async def push(ask: RequestContext) -> Response:
+async def push(context: RequestContext) -> Response:
     """201; 200 for one that is here already."""
-    ask.require("capture:write")
-    content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    context.require("capture:write")
+    content = context.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/octet-stream":
         raise Problem("unsupported", "the body has to be application/octet-stream")
-    async with ask.taken(ask.server.limits.capture) as data:
-        return await _keep(ask, data)
+    async with context.taken(context.server.limits.capture) as data:
+        return await _keep(context, data)
 
 
-async def _keep(ask: RequestContext, sent: bytes) -> Response:
-    limits = ask.server.limits
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def _keep(context: RequestContext, sent: bytes) -> Response:
+    limits = context.server.limits
+    async with context.server.database.reading(context.tenant) as scope:
         row = await find_capture(scope, digest=digest_bytes(sent))
     if row is not None:
         return _answer(row, 200)
@@ -78,18 +78,18 @@ async def _keep(ask: RequestContext, sent: bytes) -> Response:
     except Unclean as error:
         raise Problem("payload_invalid", str(error), hint="reenact redact RUN") from None
     data, digest = clean.data, digest_bytes(clean.data)
-    await ask.server.blobs.put(ask.tenant, data)
+    await context.server.blobs.put(context.tenant, data)
     values = {
-        "capture_id": ask.server.new_id("cap"),
+        "capture_id": context.server.new_id("cap"),
         "digest": digest,
         "size": len(data),
         "events": facts.events,
         "content_hash": clean.content_hash or facts.content_hash,
         "name": clean_text(facts.name),
-        "created_at": ask.server.now(),
-        "created_by": ask.principal.name or ask.principal.id,
+        "created_at": context.server.now(),
+        "created_by": context.principal.name or context.principal.id,
     }
-    async with ask.server.database.writing(ask.tenant) as scope:
+    async with context.server.database.writing(context.tenant) as scope:
         before = await find_capture(
             scope, digest=digest
         )  # a concurrent request may have been faster
@@ -105,31 +105,33 @@ def _answer(row: Row[Any] | None, status: int) -> Response:
     return Response(msgspec.json.encode(CaptureView.of(row)), status, media_type="application/json")
 
 
-async def read_captures(ask: RequestContext) -> ListResponse[CaptureView]:
+async def read_captures(context: RequestContext) -> ListResponse[CaptureView]:
     """``GET /api/v1/captures``: pushed captures, newest first."""
-    ask.require("capture:read")
-    page = page_of(ask)
+    context.require("capture:read")
+    page = page_of(context)
     filters = CaptureFilters(
-        text=ask.query("text"), since=ask.number("since", 0), until=ask.number("until", 0)
+        text=context.query("text"),
+        since=context.number("since", 0),
+        until=context.number("until", 0),
     )
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         rows = await list_captures(scope, filters, page)
     return listed(rows, page, "created_at", "capture_id", CaptureView.of)
 
 
-async def find(ask: RequestContext, capture_id: str) -> Row[Any]:
+async def find(context: RequestContext, capture_id: str) -> Row[Any]:
     """Return the row of a capture that the caller can read. Raises :class:`Problem`."""
-    ask.require("capture:read")
-    async with ask.server.database.reading(ask.tenant) as scope:
+    context.require("capture:read")
+    async with context.server.database.reading(context.tenant) as scope:
         row = await find_capture(scope, id=capture_id)
     if row is None:
         raise Problem("not_found", "there is no such capture")
     return row
 
 
-async def pull(ask: RequestContext) -> Response:
-    row = await find(ask, ask.path("id"))
-    data = await ask.server.blobs.get(ask.tenant, row.digest)
+async def pull(context: RequestContext) -> Response:
+    row = await find(context, context.path("id"))
+    data = await context.server.blobs.get(context.tenant, row.digest)
     return Response(data, media_type="application/octet-stream")
 
 

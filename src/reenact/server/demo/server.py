@@ -187,17 +187,17 @@ def entrance(prepared: Prepared) -> Endpoint:
     """A link that opens a session, once; only a demo has one."""
     kept = [hash_secret(prepared.token)]
 
-    async def enter(ask: RequestContext) -> Response:
+    async def enter(context: RequestContext) -> Response:
         """On to the history, signed in."""
-        if not kept or not fits(ask.query("token"), kept[0]):
+        if not kept or not fits(context.query("token"), kept[0]):
             raise Problem("gone", "this link was used", hint="start the demo again for another one")
         kept.clear()
-        async with ask.server.database.platform(write=True) as transaction:
+        async with context.server.database.platform(write=True) as transaction:
             opened = await open_session(
-                ask.server, transaction, prepared.user, cookie_of(ask.request)
+                context.server, transaction, prepared.user, cookie_of(context.request)
             )
         response = RedirectResponse("/exchanges", 303)
-        set_cookie(ask.request, response, opened.secret)
+        set_cookie(context.request, response, opened.secret)
         return response
 
     return Endpoint("GET", "/demo", "open", enter, page=True)

@@ -54,21 +54,21 @@ class IngestAnswer(msgspec.Struct, frozen=True):
     results: tuple[IngestResult, ...]
 
 
-async def ingest(ask: RequestContext) -> IngestAnswer:
+async def ingest(context: RequestContext) -> IngestAnswer:
     """All of a request is read before anything of it is kept."""
-    headers = ask.request.headers
+    headers = context.request.headers
     content = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/x-ndjson":
         raise Problem("unsupported", "the body has to be application/x-ndjson")
     coding = headers.get("content-encoding", "").strip().lower()
-    async with ask.taken(ask.server.limits.batch) as data:
-        limits = ask.server.limits
+    async with context.taken(context.server.limits.batch) as data:
+        limits = context.server.limits
         batch = await asyncio.to_thread(read_batch, data, coding, limits)
         if batch.blobs:
             batch = await asyncio.to_thread(with_clean_recordings, batch, limits)
-        results = await store(ask.server, ask.principal, batch)
+        results = await store(context.server, context.principal, batch)
     for status, number in Counter(one.status for one in results).items():
-        ask.server.meters.add("reenact_exchanges_ingested_total", number, status=status)
+        context.server.meters.add("reenact_exchanges_ingested_total", number, status=status)
     return IngestAnswer(results)
 
 
@@ -95,7 +95,7 @@ async def store(server: Server, principal: Principal, batch: Batch) -> tuple[Ing
         keeping = _Keeping(server, scope, principal)
         results = await keeping.all(items, judged)
     for replay_id in keeping.completed:
-        server.hints.give(replay_subject(tenant, replay_id))
+        server.notifications.publish(replay_subject(tenant, replay_id))
     return results
 
 

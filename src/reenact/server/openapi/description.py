@@ -207,8 +207,8 @@ def described(endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
 def _answering(
     endpoints: Sequence[Endpoint], answer: Callable[[dict[str, object]], Response]
 ) -> Handler:
-    async def handle(ask: RequestContext) -> Response:
-        return answer(describe(endpoints, ask.server.deployment))
+    async def handle(context: RequestContext) -> Response:
+        return answer(describe(endpoints, context.server.deployment))
 
     return handle
 

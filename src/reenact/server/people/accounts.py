@@ -13,7 +13,7 @@ from reenact.audit.record import Actor, Record, Subject
 from reenact.server.auth.authentication import address_of, agent_header_of, is_secure
 from reenact.server.auth.credentials import SECRET_SIZE, check_new, fits, hash_secret
 from reenact.server.auth.permissions import Grant
-from reenact.server.people.schema import Invited
+from reenact.server.people.schema import Invitation
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage import people, platform
@@ -108,7 +108,7 @@ async def _new_user(server: Server, tenant: str, email: str, password: str) -> U
 
 async def invite(
     server: Server, scope: Scope, request: Request, email: str, user: User | None = None
-) -> Invited:
+) -> Invitation:
     """A user who has no password yet, or none any more, and the link to choose one. Raises
     :class:`Problem` when a new one is there already."""
     now = server.now()
@@ -126,7 +126,7 @@ async def invite(
             scope, user.id, password="", invite_hash=kept, invite_expires_at=expires
         )
     link = link_to(server, request, "/invite", token)
-    return Invited(id=user.id, email=user.email, link=link, expires_at=expires)
+    return Invitation(id=user.id, email=user.email, link=link, expires_at=expires)
 
 
 async def is_invited(server: Server, token: str) -> User | None:

@@ -21,22 +21,22 @@ from reenact.server.people.grants import (
     grant_of,
 )
 from reenact.server.people.schema import (
-    GrantAsked,
-    GrantShown,
-    Invited,
-    InviteTaken,
-    InviteUsed,
-    KeyAsked,
-    KeyMade,
-    KeyShown,
-    OwnKeyAsked,
-    SessionShown,
-    SetupAsked,
-    SignInAsked,
-    UserAsked,
-    UserShown,
-    WhereShown,
-    WhoShown,
+    AcceptedInvite,
+    ActorView,
+    GrantRequest,
+    GrantView,
+    Invitation,
+    InviteAcceptance,
+    KeyRequest,
+    KeyView,
+    NewKey,
+    OwnKeyRequest,
+    SessionView,
+    SetupRequest,
+    SignInRequest,
+    TenantName,
+    UserRequest,
+    UserView,
     show_grant,
     show_key,
     show_user,
@@ -62,129 +62,135 @@ __all__ = [
 ]
 
 
-async def set_up(ask: RequestContext) -> Response:
-    asked = await ask.json(SetupAsked)
-    user = await accounts.set_up(ask.server, ask.request, asked.token, asked.email, asked.password)
-    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+async def set_up(context: RequestContext) -> Response:
+    asked = await context.json(SetupRequest)
+    user = await accounts.set_up(
+        context.server, context.request, asked.token, asked.email, asked.password
+    )
+    return answer(AcceptedInvite(id=user.id, email=user.email, tenant=user.tenant), 201)
 
 
-async def accept_invite(ask: RequestContext) -> Response:
-    asked = await ask.json(InviteTaken)
-    user = await accounts.accept_invite(ask.server, ask.request, asked.token, asked.password)
-    return answer(InviteUsed(id=user.id, email=user.email, tenant=user.tenant), 201)
+async def accept_invite(context: RequestContext) -> Response:
+    asked = await context.json(InviteAcceptance)
+    user = await accounts.accept_invite(
+        context.server, context.request, asked.token, asked.password
+    )
+    return answer(AcceptedInvite(id=user.id, email=user.email, tenant=user.tenant), 201)
 
 
-async def open_session(ask: RequestContext) -> Response:
-    check_site(ask.request)
-    asked = await ask.json(SignInAsked)
-    found = await sign_in(ask.server, ask.request, asked.email, asked.password, asked.tenant)
+async def open_session(context: RequestContext) -> Response:
+    check_site(context.request)
+    asked = await context.json(SignInRequest)
+    found = await sign_in(
+        context.server, context.request, asked.email, asked.password, asked.tenant
+    )
     user = found.user
-    async with ask.server.database.platform() as transaction:
+    async with context.server.database.platform() as transaction:
         tenant = await platform.tenant_by_id(transaction, user.tenant)
         grants = await people.grants_of(transaction.scope(user.tenant), "user", user.id)
     if tenant is None:
         raise Problem("not_found", "this tenant is gone")
-    shown = SessionShown(
-        actor=WhoShown(type="user", id=user.id, name=user.email),
-        tenant=WhereShown(id=tenant.id, name=tenant.name),
+    shown = SessionView(
+        actor=ActorView(type="user", id=user.id, name=user.email),
+        tenant=TenantName(id=tenant.id, name=tenant.name),
         tier=tenant.tier,
         grants=list(map(show_grant, grants)),
         csrf_token=found.opened.csrf,
     )
     response = answer(shown, 201)
-    set_cookie(ask.request, response, found.opened.secret)
+    set_cookie(context.request, response, found.opened.secret)
     return response
 
 
-async def show_session(ask: RequestContext) -> SessionShown:
-    return _show(ask.principal)
+async def show_session(context: RequestContext) -> SessionView:
+    return _show(context.principal)
 
 
-def _show(principal: Principal) -> SessionShown:
-    return SessionShown(
-        actor=WhoShown(type=principal.type, id=principal.id, name=principal.name),
-        tenant=WhereShown(id=principal.tenant.id, name=principal.tenant.name),
+def _show(principal: Principal) -> SessionView:
+    return SessionView(
+        actor=ActorView(type=principal.type, id=principal.id, name=principal.name),
+        tenant=TenantName(id=principal.tenant.id, name=principal.tenant.name),
         tier=principal.tenant.tier,
         grants=list(map(show_grant, principal.grants)),
         csrf_token=principal.csrf,
     )
 
 
-async def close_session(ask: RequestContext) -> Response:
-    await sign_out(ask.server, ask.request, ask.principal)
+async def close_session(context: RequestContext) -> Response:
+    await sign_out(context.server, context.request, context.principal)
     response = Response(status_code=204)
-    clear_cookie(ask.request, response)
+    clear_cookie(context.request, response)
     return response
 
 
-async def list_users(ask: RequestContext) -> ListResponse[UserShown]:
+async def list_users(context: RequestContext) -> ListResponse[UserView]:
     """``GET /api/v1/users``: active users with their grants, newest first."""
-    ask.require("tenant:admin")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        found = await people.users(scope, ask.query("cursor"), ask.limit)
+    context.require("tenant:admin")
+    async with context.server.database.reading(context.tenant) as scope:
+        found = await people.users(scope, context.query("cursor"), context.limit)
         grants = await people.grants_of_all(scope, "user", [user.id for user in found])
     items = [show_user(user, grants[user.id]) for user in found]
-    return listed(items, ask.limit, items[-1].id if items else "")
+    return listed(items, context.limit, items[-1].id if items else "")
 
 
-async def add_user(ask: RequestContext) -> Response:
+async def add_user(context: RequestContext) -> Response:
     """``POST /api/v1/users``: 201 with the one-time link. Raises :class:`Problem`."""
-    ask.require("tenant:admin")
-    asked = await ask.json(UserAsked)
-    grants = [grant_of(ask, one) for one in asked.grants]
-    async with ask.server.database.writing(ask.tenant) as scope:
-        invited = await accounts.invite(ask.server, scope, ask.request, asked.email)
-        record = changed(ask.principal, "user.created", "user", invited.id, "tenant:admin")
-        await ask.server.auditor.write(scope, record)
+    context.require("tenant:admin")
+    asked = await context.json(UserRequest)
+    grants = [grant_of(context, one) for one in asked.grants]
+    async with context.server.database.writing(context.tenant) as scope:
+        invited = await accounts.invite(context.server, scope, context.request, asked.email)
+        record = changed(context.principal, "user.created", "user", invited.id, "tenant:admin")
+        await context.server.auditor.write(scope, record)
         for grant in grants:
-            await _add_grant(ask, scope, invited.id, grant)
+            await _add_grant(context, scope, invited.id, grant)
     return answer(invited, 201)
 
 
-async def invite_again(ask: RequestContext) -> Response:
+async def invite_again(context: RequestContext) -> Response:
     """``POST /api/v1/users/{id}/invite``: 201 with another link; password and sessions end."""
-    ask.require("tenant:admin")
-    async with ask.server.database.writing(ask.tenant) as scope:
-        user = await _user(ask, scope)
-        await check_may_manage(ask, scope, user.id)
-        invited = await accounts.invite(ask.server, scope, ask.request, user.email, user)
+    context.require("tenant:admin")
+    async with context.server.database.writing(context.tenant) as scope:
+        user = await _user(context, scope)
+        await check_may_manage(context, scope, user.id)
+        invited = await accounts.invite(context.server, scope, context.request, user.email, user)
         record = changed(
-            ask.principal, "user.changed", "user", user.id, "tenant:admin", what="invite"
+            context.principal, "user.changed", "user", user.id, "tenant:admin", what="invite"
         )
-        await ask.server.auditor.write(scope, record)
+        await context.server.auditor.write(scope, record)
     return answer(invited, 201)
 
 
-async def remove_user(ask: RequestContext) -> None:
+async def remove_user(context: RequestContext) -> None:
     """``DELETE /api/v1/users/{id}``: 204; 409 if no administrator would be left."""
-    ask.require("tenant:admin")
-    async with ask.server.database.writing(ask.tenant) as scope:
-        user = await _user(ask, scope)
-        await check_may_manage(ask, scope, user.id)
+    context.require("tenant:admin")
+    async with context.server.database.writing(context.tenant) as scope:
+        user = await _user(context, scope)
+        await check_may_manage(context, scope, user.id)
         admin = user.id in await people.users_with(scope, "tenant:admin")
-        await people.remove_user(scope, user.id, ask.server.now())
+        await people.remove_user(scope, user.id, context.server.now())
         if admin:
             await check_keeps_an_admin(scope)
-        record = changed(ask.principal, "user.removed", "user", user.id, "tenant:admin")
-        await ask.server.auditor.write(scope, record)
+        record = changed(context.principal, "user.removed", "user", user.id, "tenant:admin")
+        await context.server.auditor.write(scope, record)
 
 
-async def add_grant(ask: RequestContext) -> Response:
+async def add_grant(context: RequestContext) -> Response:
     """``POST /api/v1/users/{id}/grants``: 201 with the grant; 404 for no such user."""
-    ask.require("tenant:admin")
-    grant = grant_of(ask, await ask.json(GrantAsked))
-    async with ask.server.database.writing(ask.tenant) as scope:
-        user = await _user(ask, scope)
-        await _add_grant(ask, scope, user.id, grant)
+    context.require("tenant:admin")
+    grant = grant_of(context, await context.json(GrantRequest))
+    async with context.server.database.writing(context.tenant) as scope:
+        user = await _user(context, scope)
+        await _add_grant(context, scope, user.id, grant)
     return answer(show_grant(grant), 201)
 
 
-async def _add_grant(ask: RequestContext, scope: Scope, user: str, grant: Grant) -> None:
+async def _add_grant(context: RequestContext, scope: Scope, user: str, grant: Grant) -> None:
     """Store a grant and its audit record."""
-    now, by = ask.server.now(), ask.principal.id
+    now, by = context.server.now(), context.principal.id
     await people.add_grant(scope, "user", user, grant, now, by)
     record = changed(
-        ask.principal,
+        context.principal,
         "role.granted",
         "user",
         user,
@@ -195,16 +201,16 @@ async def _add_grant(ask: RequestContext, scope: Scope, user: str, grant: Grant)
         app=grant.app,
         expiresAt=str(grant.expires_at or ""),
     )
-    await ask.server.auditor.write(scope, record)
+    await context.server.auditor.write(scope, record)
 
 
-async def remove_grant(ask: RequestContext) -> None:
+async def remove_grant(context: RequestContext) -> None:
     """``DELETE /api/v1/users/{id}/grants/{grant}``: 204; 409 if no administrator would be left."""
-    ask.require("tenant:admin")
-    grant = ask.path("grant")
-    async with ask.server.database.writing(ask.tenant) as scope:
-        user = await _user(ask, scope)
-        await check_may_manage(ask, scope, user.id)
+    context.require("tenant:admin")
+    grant = context.path("grant")
+    async with context.server.database.writing(context.tenant) as scope:
+        user = await _user(context, scope)
+        await check_may_manage(context, scope, user.id)
         admin = user.id in await people.users_with(scope, "tenant:admin")
         what = await people.remove_grant(scope, user.id, grant)
         if what is None:
@@ -212,13 +218,19 @@ async def remove_grant(ask: RequestContext) -> None:
         if admin:
             await check_keeps_an_admin(scope)
         record = changed(
-            ask.principal, "role.revoked", "user", user.id, "tenant:admin", grant=grant, what=what
+            context.principal,
+            "role.revoked",
+            "user",
+            user.id,
+            "tenant:admin",
+            grant=grant,
+            what=what,
         )
-        await ask.server.auditor.write(scope, record)
+        await context.server.auditor.write(scope, record)
 
 
-async def _user(ask: RequestContext, scope: Scope) -> User:
-    user = await people.find_user(scope, id=ask.path("id"))
+async def _user(context: RequestContext, scope: Scope) -> User:
+    user = await people.find_user(scope, id=context.path("id"))
     if user is None:
         raise Problem("not_found", "there is no such user")
     return user
@@ -227,27 +239,27 @@ async def _user(ask: RequestContext, scope: Scope) -> User:
 _LONGEST: Final = 200
 
 
-async def list_keys(ask: RequestContext) -> ListResponse[KeyShown]:
+async def list_keys(context: RequestContext) -> ListResponse[KeyView]:
     """``GET /api/v1/keys``: unrevoked keys with their grants, newest first."""
-    ask.require("tenant:admin")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        found = await people.keys(scope, ask.query("cursor"), ask.limit)
+    context.require("tenant:admin")
+    async with context.server.database.reading(context.tenant) as scope:
+        found = await people.keys(scope, context.query("cursor"), context.limit)
         grants = await people.grants_of_all(scope, "key", [key.id for key in found])
     items = [show_key(key, grants[key.id]) for key in found]
-    return listed(items, ask.limit, items[-1].id if items else "")
+    return listed(items, context.limit, items[-1].id if items else "")
 
 
-async def add_key(ask: RequestContext) -> Response:
+async def add_key(context: RequestContext) -> Response:
     """``POST /api/v1/keys``: 201 with the key itself, in this answer and never again."""
-    ask.require("tenant:admin")
-    asked = await ask.json(KeyAsked)
-    _check(ask, asked)
-    grants = tuple(grant_of(ask, one) for one in asked.grants)
-    return await _make(ask, asked, grants, "tenant:admin")
+    context.require("tenant:admin")
+    asked = await context.json(KeyRequest)
+    _check(context, asked)
+    grants = tuple(grant_of(context, one) for one in asked.grants)
+    return await _make(context, asked, grants, "tenant:admin")
 
 
-async def add_own_key(ask: RequestContext) -> Response:
-    if ask.principal.auth != "session":
+async def add_own_key(context: RequestContext) -> Response:
+    if context.principal.auth != "session":
         raise Problem(
             "permission_denied",
             "a key cannot make keys of its own",
@@ -255,31 +267,31 @@ async def add_own_key(ask: RequestContext) -> Response:
             command="reenact login",
             permission="known",
         )
-    own = await ask.json(OwnKeyAsked)
-    asked = KeyAsked(kind="user", name=own.name, expires_at=own.expires_at)
+    own = await context.json(OwnKeyRequest)
+    asked = KeyRequest(kind="user", name=own.name, expires_at=own.expires_at)
     _check_name(asked.name)
-    check_future(ask, asked.expires_at)
-    return await _make(ask, asked, (), "known", owner=ask.principal.id)
+    check_future(context, asked.expires_at)
+    return await _make(context, asked, (), "known", owner=context.principal.id)
 
 
-async def revoke_key(ask: RequestContext) -> None:
+async def revoke_key(context: RequestContext) -> None:
     """``DELETE /api/v1/keys/{id}``: at once; 204, and 404 for no such key."""
-    ask.require("tenant:admin")
-    await _revoke(ask, ask.path("id"), "tenant:admin")
+    context.require("tenant:admin")
+    await _revoke(context, context.path("id"), "tenant:admin")
 
 
-async def revoke_own_key(ask: RequestContext) -> None:
-    if ask.principal.auth != "key":
+async def revoke_own_key(context: RequestContext) -> None:
+    if context.principal.auth != "key":
         raise Problem("invalid", "this is a session, and no key", hint="DELETE /api/v1/session")
-    await _revoke(ask, ask.principal.credential, "known")
+    await _revoke(context, context.principal.credential, "known")
 
 
-async def _revoke(ask: RequestContext, key: str, permission: str) -> None:
-    async with ask.server.database.writing(ask.tenant) as scope:
-        if not await people.revoke_key(scope, key, ask.server.now()):
+async def _revoke(context: RequestContext, key: str, permission: str) -> None:
+    async with context.server.database.writing(context.tenant) as scope:
+        if not await people.revoke_key(scope, key, context.server.now()):
             raise Problem("not_found", "there is no such key")
-        record = changed(ask.principal, "key.revoked", "key", key, permission)
-        await ask.server.auditor.write(scope, record)
+        record = changed(context.principal, "key.revoked", "key", key, permission)
+        await context.server.auditor.write(scope, record)
 
 
 def _check_name(name: str) -> None:
@@ -287,9 +299,9 @@ def _check_name(name: str) -> None:
         raise Problem("invalid", f"a key has a name of at most {_LONGEST} letters", field="name")
 
 
-def _check(ask: RequestContext, asked: KeyAsked) -> None:
+def _check(context: RequestContext, asked: KeyRequest) -> None:
     _check_name(asked.name)
-    check_future(ask, asked.expires_at)
+    check_future(context, asked.expires_at)
     for field in ("app", "environment"):
         value = getattr(asked, field)
         if len(value) > _LONGEST:
@@ -307,21 +319,21 @@ def _check(ask: RequestContext, asked: KeyAsked) -> None:
 
 
 async def _make(
-    ask: RequestContext,
-    asked: KeyAsked,
+    context: RequestContext,
+    asked: KeyRequest,
     grants: tuple[Grant, ...],
     permission: str,
     owner: str = "",
 ) -> Response:
-    server, now = ask.server, ask.server.now()
+    server, now = context.server, context.server.now()
     secret, kind = server.secret(SECRET_SIZE).hex(), asked.kind
-    key = _key(ask, asked, hash_secret(secret), owner)
-    async with server.database.writing(ask.tenant) as scope:
+    key = _key(context, asked, hash_secret(secret), owner)
+    async with server.database.writing(context.tenant) as scope:
         await people.add_key(scope, key)
         for grant in grants:
-            await people.add_grant(scope, "key", key.id, grant, now, ask.principal.id)
+            await people.add_grant(scope, "key", key.id, grant, now, context.principal.id)
         record = changed(
-            ask.principal,
+            context.principal,
             "key.created",
             "key",
             key.id,
@@ -337,23 +349,23 @@ async def _make(
     return answer(_show_new_key(key, kind, secret), 201)
 
 
-def _key(ask: RequestContext, asked: KeyAsked, kept: str, owner: str) -> Key:
+def _key(context: RequestContext, asked: KeyRequest, kept: str, owner: str) -> Key:
     return Key(
-        tenant=ask.tenant,
-        id=ask.server.new_id("key"),
+        tenant=context.tenant,
+        id=context.server.new_id("key"),
         kind=asked.kind,
         name=asked.name,
         hash=kept,
         app=asked.app,
         environment=asked.environment,
         owner=owner,
-        created_at=ask.server.now(),
+        created_at=context.server.now(),
         expires_at=asked.expires_at,
     )
 
 
-def _show_new_key(key: Key, kind: KeyKind, secret: str) -> KeyMade:
-    return KeyMade(
+def _show_new_key(key: Key, kind: KeyKind, secret: str) -> NewKey:
+    return NewKey(
         id=key.id,
         kind=key.kind,
         name=key.name,
@@ -376,8 +388,8 @@ ENDPOINTS: Final = (
         set_up,
         says=ApiDescription(
             "The first account, once",
-            takes=SetupAsked,
-            answers=InviteUsed,
+            takes=SetupRequest,
+            answers=AcceptedInvite,
             status=(201,),
             codes=("setup_done",),
         ),
@@ -389,8 +401,8 @@ ENDPOINTS: Final = (
         accept_invite,
         says=ApiDescription(
             "Follow an invitation",
-            takes=InviteTaken,
-            answers=InviteUsed,
+            takes=InviteAcceptance,
+            answers=AcceptedInvite,
             status=(201,),
             codes=("gone",),
         ),
@@ -402,8 +414,8 @@ ENDPOINTS: Final = (
         open_session,
         says=ApiDescription(
             "Sign in",
-            takes=SignInAsked,
-            answers=SessionShown,
+            takes=SignInRequest,
+            answers=SessionView,
             status=(201,),
             codes=("credentials_wrong", "csrf_failed", "rate_limited"),
         ),
@@ -413,7 +425,7 @@ ENDPOINTS: Final = (
         "/api/v1/session",
         "known",
         show_session,
-        says=ApiDescription("Who one is", answers=SessionShown),
+        says=ApiDescription("Who one is", answers=SessionView),
     ),
     Endpoint(
         "DELETE",
@@ -427,7 +439,7 @@ ENDPOINTS: Final = (
         "/api/v1/users",
         "tenant:admin",
         list_users,
-        says=ApiDescription("Users", query=PAGED, lists=UserShown),
+        says=ApiDescription("Users", query=PAGED, lists=UserView),
     ),
     Endpoint(
         "POST",
@@ -435,7 +447,11 @@ ENDPOINTS: Final = (
         "tenant:admin",
         add_user,
         says=ApiDescription(
-            "Invite somebody", takes=UserAsked, answers=Invited, status=(201,), codes=("conflict",)
+            "Invite somebody",
+            takes=UserRequest,
+            answers=Invitation,
+            status=(201,),
+            codes=("conflict",),
         ),
     ),
     Endpoint(
@@ -450,14 +466,16 @@ ENDPOINTS: Final = (
         "/api/v1/users/{id}/invite",
         "tenant:admin",
         invite_again,
-        says=ApiDescription("Another link for the password", answers=Invited, status=(201,)),
+        says=ApiDescription("Another link for the password", answers=Invitation, status=(201,)),
     ),
     Endpoint(
         "POST",
         "/api/v1/users/{id}/grants",
         "tenant:admin",
         add_grant,
-        says=ApiDescription("Grant something", takes=GrantAsked, answers=GrantShown, status=(201,)),
+        says=ApiDescription(
+            "Grant something", takes=GrantRequest, answers=GrantView, status=(201,)
+        ),
     ),
     Endpoint(
         "DELETE",
@@ -471,14 +489,14 @@ ENDPOINTS: Final = (
         "/api/v1/keys",
         "tenant:admin",
         list_keys,
-        says=ApiDescription("Keys", query=PAGED, lists=KeyShown),
+        says=ApiDescription("Keys", query=PAGED, lists=KeyView),
     ),
     Endpoint(
         "POST",
         "/api/v1/keys",
         "tenant:admin",
         add_key,
-        says=ApiDescription("Make a key", takes=KeyAsked, answers=KeyMade, status=(201,)),
+        says=ApiDescription("Make a key", takes=KeyRequest, answers=NewKey, status=(201,)),
     ),
     Endpoint(
         "POST",
@@ -486,7 +504,7 @@ ENDPOINTS: Final = (
         "known",
         add_own_key,
         says=ApiDescription(
-            "A key of one's own", takes=OwnKeyAsked, answers=KeyMade, status=(201,)
+            "A key of one's own", takes=OwnKeyRequest, answers=NewKey, status=(201,)
         ),
     ),
     Endpoint(

@@ -9,22 +9,22 @@ from reenact.server.auth.permissions import Grant
 from reenact.server.storage.people import Key, User
 
 __all__ = [
-    "GrantAsked",
-    "GrantShown",
-    "InviteTaken",
-    "InviteUsed",
-    "Invited",
-    "KeyAsked",
-    "KeyMade",
-    "KeyShown",
-    "OwnKeyAsked",
-    "SessionShown",
-    "SetupAsked",
-    "SignInAsked",
-    "UserAsked",
-    "UserShown",
-    "WhereShown",
-    "WhoShown",
+    "AcceptedInvite",
+    "ActorView",
+    "GrantRequest",
+    "GrantView",
+    "Invitation",
+    "InviteAcceptance",
+    "KeyRequest",
+    "KeyView",
+    "NewKey",
+    "OwnKeyRequest",
+    "SessionView",
+    "SetupRequest",
+    "SignInRequest",
+    "TenantName",
+    "UserRequest",
+    "UserView",
     "show_grant",
     "show_key",
     "show_user",
@@ -41,7 +41,7 @@ class _Asked(_Shape, frozen=True, forbid_unknown_fields=True):
         return f"{type(self).__name__}()"
 
 
-class SetupAsked(_Asked, frozen=True):
+class SetupRequest(_Asked, frozen=True):
     """Request for the first account. ``token`` is part of the link that the first start prints."""
 
     token: str
@@ -49,7 +49,7 @@ class SetupAsked(_Asked, frozen=True):
     password: str
 
 
-class SignInAsked(_Asked, frozen=True):
+class SignInRequest(_Asked, frozen=True):
     """``tenant`` is needed where one address and password fit accounts in several."""
 
     email: str
@@ -57,14 +57,14 @@ class SignInAsked(_Asked, frozen=True):
     tenant: str = ""
 
 
-class InviteTaken(_Asked, frozen=True):
+class InviteAcceptance(_Asked, frozen=True):
     """Request to accept an invitation. ``token`` is part of its link."""
 
     token: str
     password: str
 
 
-class GrantAsked(_Asked, frozen=True):
+class GrantRequest(_Asked, frozen=True):
     """``role`` is a role, or the name of a permission."""
 
     role: str
@@ -73,32 +73,32 @@ class GrantAsked(_Asked, frozen=True):
     expires_at: int = 0
 
 
-class UserAsked(_Asked, frozen=True):
+class UserRequest(_Asked, frozen=True):
     """A user to invite, with all their grants or not at all."""
 
     email: str
-    grants: list[GrantAsked] = []
+    grants: list[GrantRequest] = []
 
 
-class KeyAsked(_Asked, frozen=True):
+class KeyRequest(_Asked, frozen=True):
     """A new key: for agents with ``app`` and ``environment``, for users with ``grants``."""
 
     kind: KeyKind
     name: str
     app: str = ""
     environment: str = ""
-    grants: tuple[GrantAsked, ...] = ()
+    grants: tuple[GrantRequest, ...] = ()
     expires_at: int = 0
 
 
-class OwnKeyAsked(_Asked, frozen=True):
+class OwnKeyRequest(_Asked, frozen=True):
     """A new key that can do what its owner can. ``expiresAt`` 0 is never."""
 
     name: str = "command line"
     expires_at: int = 0
 
 
-class GrantShown(_Shape, frozen=True):
+class GrantView(_Shape, frozen=True):
     """A grant.
 
     An empty ``environment`` or ``app`` means all of them, ``expiresAt`` 0 means never.
@@ -111,17 +111,17 @@ class GrantShown(_Shape, frozen=True):
     expires_at: int
 
 
-class UserShown(_Shape, frozen=True):
+class UserView(_Shape, frozen=True):
     """``state`` is ``active``, or ``invited`` until there is a password."""
 
     id: str
     email: str
     state: str
     created_at: int
-    grants: list[GrantShown]
+    grants: list[GrantView]
 
 
-class Invited(_Shape, frozen=True):
+class Invitation(_Shape, frozen=True):
     """``link`` is for the user, once."""
 
     id: str
@@ -130,7 +130,7 @@ class Invited(_Shape, frozen=True):
     expires_at: int
 
 
-class InviteUsed(_Shape, frozen=True):
+class AcceptedInvite(_Shape, frozen=True):
     """The account that has a password now."""
 
     id: str
@@ -138,7 +138,7 @@ class InviteUsed(_Shape, frozen=True):
     tenant: str
 
 
-class KeyShown(_Shape, frozen=True):
+class KeyView(_Shape, frozen=True):
     """``owner`` is the user whose key it is; empty for keys with grants of their own."""
 
     id: str
@@ -150,10 +150,10 @@ class KeyShown(_Shape, frozen=True):
     created_at: int
     expires_at: int
     last_used_at: int
-    grants: list[GrantShown]
+    grants: list[GrantView]
 
 
-class KeyMade(_Shape, frozen=True):
+class NewKey(_Shape, frozen=True):
     """``key`` is the key itself, here and never again."""
 
     id: str
@@ -165,10 +165,10 @@ class KeyMade(_Shape, frozen=True):
     key: str
 
     def __repr__(self) -> str:
-        return f"KeyMade({self.id})"
+        return f"NewKey({self.id})"
 
 
-class WhoShown(_Shape, frozen=True):
+class ActorView(_Shape, frozen=True):
     """An actor, as records name it."""
 
     type: str
@@ -176,26 +176,26 @@ class WhoShown(_Shape, frozen=True):
     name: str
 
 
-class WhereShown(_Shape, frozen=True):
+class TenantName(_Shape, frozen=True):
     """A tenant, as a session names it."""
 
     id: str
     name: str
 
 
-class SessionShown(_Shape, frozen=True):
+class SessionView(_Shape, frozen=True):
     """The caller, their tenant and their permissions. ``csrfToken`` is empty for keys."""
 
-    actor: WhoShown
-    tenant: WhereShown
+    actor: ActorView
+    tenant: TenantName
     tier: str
-    grants: list[GrantShown]
+    grants: list[GrantView]
     csrf_token: str
 
 
-def show_grant(grant: Grant) -> GrantShown:
+def show_grant(grant: Grant) -> GrantView:
     """A grant as it is answered."""
-    return GrantShown(
+    return GrantView(
         id=grant.id,
         role=grant.what,
         environment=grant.environment,
@@ -204,9 +204,9 @@ def show_grant(grant: Grant) -> GrantShown:
     )
 
 
-def show_user(user: User, grants: tuple[Grant, ...]) -> UserShown:
+def show_user(user: User, grants: tuple[Grant, ...]) -> UserView:
     """A user as they are answered: without password and invitation."""
-    return UserShown(
+    return UserView(
         id=user.id,
         email=user.email,
         state="active" if user.password else "invited",
@@ -215,9 +215,9 @@ def show_user(user: User, grants: tuple[Grant, ...]) -> UserShown:
     )
 
 
-def show_key(key: Key, grants: tuple[Grant, ...]) -> KeyShown:
+def show_key(key: Key, grants: tuple[Grant, ...]) -> KeyView:
     """A key as it is answered: without its secret, and without the hash of it."""
-    return KeyShown(
+    return KeyView(
         id=key.id,
         kind=key.kind,
         name=key.name,

@@ -108,9 +108,9 @@ async def open_server(
         kept = open_blobs(blobs, data / "blobs")
         opened = place.open()
         try:
-            async with place.hints() as hints:
+            async with place.notifications() as notifications:
                 yield OpenServer(
-                    _assemble(opened, kept, hints, data, found, world),
+                    _assemble(opened, kept, notifications, data, found, world),
                     await _new_link(opened, world) if found.waiting else "",
                 )
         finally:
@@ -201,7 +201,7 @@ def _keys(data: Path, deployment: str) -> Keys:
 def _assemble(
     database: Database,
     blobs: Blobs,
-    hints: Notifications,
+    notifications: Notifications,
     data: Path,
     found: DeploymentFacts,
     world: World,
@@ -215,7 +215,7 @@ def _assemble(
         database=database,
         blobs=blobs,
         auditor=Auditor(audit, found.name, world.now, world.secret),
-        hints=hints,
+        notifications=notifications,
         signer=commands,
         deployment=found.name,
         data=data,
@@ -252,7 +252,7 @@ class DatabaseLocation(Protocol):
     def open_patiently(self) -> Database:
         """Open the database for statements without a time limit."""
 
-    def hints(self) -> AbstractAsyncContextManager[Notifications]:
+    def notifications(self) -> AbstractAsyncContextManager[Notifications]:
         """Among all servers on this database."""
 
 
@@ -287,7 +287,7 @@ class _File:
     open_patiently = open
 
     @asynccontextmanager
-    async def hints(self) -> AsyncIterator[Notifications]:
+    async def notifications(self) -> AsyncIterator[Notifications]:
         yield Notifications()
 
 
@@ -311,7 +311,7 @@ class _Postgres:
     def open_patiently(self) -> Database:
         return open_postgres(self._address, longest=None)
 
-    def hints(self) -> AbstractAsyncContextManager[Notifications]:
+    def notifications(self) -> AbstractAsyncContextManager[Notifications]:
         return postgres_notifications(self._address)
 
 

@@ -17,7 +17,7 @@ from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
 from reenact.server.exchanges.filters import replay_filters
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.http.sse import Channel, EventStream
-from reenact.server.notifications import replay_subject, rest
+from reenact.server.notifications import replay_subject, wait_for_notification
 from reenact.server.pagination import page_of
 from reenact.server.replays import compare, service
 from reenact.server.replays.compare import Learning, RouteRules
@@ -74,7 +74,7 @@ async def _watch(context: RequestContext) -> Response:
 
 async def _send_states(context: RequestContext, channel: Channel, replay_id: str) -> None:
     server, last, quiet_since = context.server, "", monotonic()
-    with server.hints.listening(replay_subject(context.tenant, replay_id)) as subscription:
+    with server.notifications.subscribe(replay_subject(context.tenant, replay_id)) as subscription:
         while not server.stopping.is_set():
             view = await service.read_replay(context, replay_id)
             if view.state != last:
@@ -85,7 +85,7 @@ async def _send_states(context: RequestContext, channel: Channel, replay_id: str
             if monotonic() - quiet_since >= server.timings.ping:
                 quiet_since = monotonic()
                 await channel.ping()
-            await rest(server, subscription, server.timings.poll)
+            await wait_for_notification(server, subscription, server.timings.poll)
 
 
 async def _cancel(context: RequestContext) -> ReplayView:

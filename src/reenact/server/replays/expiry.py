@@ -77,7 +77,7 @@ async def _miss_agents(server: Server) -> None:
         async with server.database.writing(stream.tenant) as scope:
             missed = await miss_agent(scope, stream, at, now)
         if missed:
-            server.hints.give(agent_subject(stream.tenant, stream.agent_id))
+            server.notifications.publish(agent_subject(stream.tenant, stream.agent_id))
 
 
 async def _strand(server: Server, tenant: str, replay_id: str) -> bool:
@@ -90,7 +90,7 @@ async def _strand(server: Server, tenant: str, replay_id: str) -> bool:
         if presence(agent, server.now(), server.timings) == "online":
             return False  # it came back meanwhile
         ended = await give_up(server, scope, replay)
-    server.hints.give(replay_subject(tenant, replay_id))
+    server.notifications.publish(replay_subject(tenant, replay_id))
     return ended
 
 
@@ -101,5 +101,5 @@ async def _expire(server: Server, tenant: str, replay_id: str) -> bool:
             return False  # its state has changed meanwhile
         code, message = _CODES[replay.state]
         ended = await advance(server, scope, replay, "expired", SYSTEM, code=code, message=message)
-    server.hints.give(replay_subject(tenant, replay_id))
+    server.notifications.publish(replay_subject(tenant, replay_id))
     return ended

@@ -107,7 +107,7 @@ async def order(
         row = await _commit(caller, planned, once)
     except Problem as problem:
         raise await _denied(caller, source, wanted, goal, problem) from None
-    caller.server.hints.give(agent_subject(caller.tenant, row.agent_id))
+    caller.server.notifications.publish(agent_subject(caller.tenant, row.agent_id))
     return row
 
 
@@ -291,8 +291,8 @@ async def cancel(caller: Caller, replay_id: str) -> Row[Any]:
             else:
                 await send(server, scope, _cancel(caller, row), server.now())
         row = await _found(scope, row.replay_id)
-    server.hints.give(replay_subject(caller.tenant, row.replay_id))
-    server.hints.give(agent_subject(caller.tenant, row.agent_id))
+    server.notifications.publish(replay_subject(caller.tenant, row.replay_id))
+    server.notifications.publish(agent_subject(caller.tenant, row.agent_id))
     return row
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reenact.exchange.model import Exchange
 from reenact.interop.otel import Group, Link
 from reenact.interop.otel_protobuf import write_protobuf
-from reenact.server.http_client import Response, Unreachable, ask
+from reenact.server.http_client import Response, Unreachable, send_request
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage import platform, telemetry
@@ -138,7 +138,7 @@ def _send(target: ExportTarget, groups: Sequence[Group]) -> _Outcome:
     }
     body = gzip.compress(write_protobuf(groups), 1)
     try:
-        answer = ask("POST", target.url, headers=headers, body=body, seconds=30.0)
+        answer = send_request("POST", target.url, headers=headers, body=body, seconds=30.0)
     except Unreachable as error:
         return _Outcome(_WAIT, f"not sent: {error}")
     return _judged(answer)

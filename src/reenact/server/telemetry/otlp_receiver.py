@@ -76,19 +76,19 @@ class Taken(msgspec.Struct, frozen=True):
     refused: tuple[str, ...]
 
 
-async def take_traces(ask: RequestContext) -> Response:
-    headers = ask.request.headers
+async def take_traces(context: RequestContext) -> Response:
+    headers = context.request.headers
     content = headers.get("content-type", "").partition(";")[0].strip().lower()
     coding = _CODINGS.get(content)
     if coding is None:
         raise Problem("unsupported", "traces are application/x-protobuf or application/json")
     zipped = headers.get("content-encoding", "").strip().lower()
-    server = ask.server
-    async with ask.taken(server.limits.batch) as data:
+    server = context.server
+    async with context.taken(server.limits.batch) as data:
         taken = await asyncio.to_thread(_read, server, coding, data, zipped)
         now = server.now()
-        rows = [_span_row(ask, one, now) for one in taken.spans]
-        async with server.database.writing(ask.tenant) as scope:
+        rows = [_span_row(context, one, now) for one in taken.spans]
+        async with server.database.writing(context.tenant) as scope:
             await add_spans(scope, rows)
     why = "; ".join(dict.fromkeys(taken.refused))[:_TOLD]
     return Response(coding.answer(len(taken.refused), why), media_type=content)
@@ -126,11 +126,11 @@ def _unzipped(data: bytes, zipped: str, limits: Limits) -> bytes:
     return data
 
 
-def _span_row(ask: RequestContext, kept: Kept, now: int) -> dict[str, Any]:
+def _span_row(context: RequestContext, kept: Kept, now: int) -> dict[str, Any]:
     """Return the row of a span. App and environment come from the key, not from the resource."""
     return {
-        "app": ask.principal.app,
-        "environment": ask.principal.environment,
+        "app": context.principal.app,
+        "environment": context.principal.environment,
         "trace_id": kept.span.trace_id,
         "span_id": kept.span.span_id,
         "received_at": now,

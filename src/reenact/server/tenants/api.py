@@ -13,7 +13,7 @@ from reenact.server.auth.permissions import EnvironmentKind, Grant, Tier
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import ApiDescription, Endpoint
 from reenact.server.people import accounts
-from reenact.server.people.schema import Invited
+from reenact.server.people.schema import Invitation
 from reenact.server.problems import Problem
 from reenact.server.responses import ListResponse, answer
 from reenact.server.runtime import TenantFacts
@@ -23,7 +23,7 @@ from reenact.server.storage.people import Environment
 
 __all__ = [
     "ENDPOINTS",
-    "TenantMade",
+    "NewTenant",
     "add_tenant",
     "change_tenant",
     "list_environments",
@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 _ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class TenantAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TenantRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``admin`` is the e-mail address of its first administrator."""
 
     name: str
@@ -49,58 +49,58 @@ class TenantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dedicated: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class TenantMade(msgspec.Struct, frozen=True):
+class NewTenant(msgspec.Struct, frozen=True):
     """A tenant, and the invitation of its first administrator if one was named."""
 
     id: str
     name: str
     tier: Tier
     dedicated: bool
-    admin: Invited | None
+    admin: Invitation | None
 
 
-class EnvironmentAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EnvironmentRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: EnvironmentKind
 
 
-async def list_tenants(ask: RequestContext) -> ListResponse[TenantFacts]:
+async def list_tenants(context: RequestContext) -> ListResponse[TenantFacts]:
     """``GET /api/v1/tenants``: all at once, in the order of their ids."""
-    ask.require("platform:admin")
-    async with ask.server.database.platform() as transaction:
+    context.require("platform:admin")
+    async with context.server.database.platform() as transaction:
         return ListResponse(list(await platform.tenants(transaction)))
 
 
-async def add_tenant(ask: RequestContext) -> Response:
+async def add_tenant(context: RequestContext) -> Response:
     """``POST /api/v1/tenants``: 201 with the tenant; 422 for a name that cannot be one,
     409 for one that is taken."""
-    ask.require("platform:admin")
-    asked = await ask.json(TenantAsked)
+    context.require("platform:admin")
+    asked = await context.json(TenantRequest)
     if not _NAME.fullmatch(asked.name):
         raise Problem("invalid", "a tenant's name is letters, digits and . _ -", field="name")
-    tenant = TenantFacts(ask.server.new_id("tnt"), asked.name, asked.tier, asked.dedicated)
-    async with ask.server.database.platform(write=True) as transaction:
+    tenant = TenantFacts(context.server.new_id("tnt"), asked.name, asked.tier, asked.dedicated)
+    async with context.server.database.platform(write=True) as transaction:
         if await platform.tenant_ids(transaction, tenant.name):
             raise Problem(
                 "conflict",
                 f"there is a tenant {tenant.name!r} already",
                 hint="choose another name",
             )
-        await platform.add_tenant(transaction, tenant, ask.server.now())
-        await _record(ask, transaction, tenant, "tenant.created")
+        await platform.add_tenant(transaction, tenant, context.server.now())
+        await _record(context, transaction, tenant, "tenant.created")
         scope = transaction.scope(tenant.id)
-        invited = await _first_admin(ask, scope, asked.admin) if asked.admin else None
-    made = TenantMade(tenant.id, tenant.name, tenant.tier, tenant.dedicated, invited)
+        invited = await _first_admin(context, scope, asked.admin) if asked.admin else None
+    made = NewTenant(tenant.id, tenant.name, tenant.tier, tenant.dedicated, invited)
     return answer(made, 201)
 
 
-async def _first_admin(ask: RequestContext, scope: Scope, email: str) -> Invited:
-    invited = await accounts.invite(ask.server, scope, ask.request, email)
-    grant = Grant("tenant admin", id=ask.server.new_id("grt"))
-    now, by = ask.server.now(), ask.principal.id
+async def _first_admin(context: RequestContext, scope: Scope, email: str) -> Invitation:
+    invited = await accounts.invite(context.server, scope, context.request, email)
+    grant = Grant("tenant admin", id=context.server.new_id("grt"))
+    now, by = context.server.now(), context.principal.id
     await people.add_grant(scope, "user", invited.id, grant, now, by)
     for action in ("user.created", "role.granted"):
         record = changed(
-            ask.principal,
+            context.principal,
             action,
             "user",
             invited.id,
@@ -108,16 +108,16 @@ async def _first_admin(ask: RequestContext, scope: Scope, email: str) -> Invited
             tenant=scope.tenant,
             what=grant.what if action == "role.granted" else "",
         )
-        await ask.server.auditor.write(scope, record)
+        await context.server.auditor.write(scope, record)
     return invited
 
 
-async def change_tenant(ask: RequestContext) -> TenantFacts:
+async def change_tenant(context: RequestContext) -> TenantFacts:
     """``PATCH /api/v1/tenants/{id}``: the tenant as it is then; 404 for no such tenant."""
-    ask.require("platform:admin")
-    asked = await ask.json(TenantChange)
-    async with ask.server.database.platform(write=True) as transaction:
-        before = await platform.tenant_by_id(transaction, ask.path("id"))
+    context.require("platform:admin")
+    asked = await context.json(TenantChange)
+    async with context.server.database.platform(write=True) as transaction:
+        before = await platform.tenant_by_id(transaction, context.path("id"))
         if before is None:
             raise Problem("not_found", "there is no such tenant")
         after = TenantFacts(
@@ -128,19 +128,19 @@ async def change_tenant(ask: RequestContext) -> TenantFacts:
         )
         await platform.change_tenant(transaction, after.id, after.tier, after.dedicated)
         if after.tier != before.tier:
-            await _record(ask, transaction, after, "tier.changed", before=before.tier)
+            await _record(context, transaction, after, "tier.changed", before=before.tier)
         if after.dedicated != before.dedicated:
-            await _record(ask, transaction, after, "tenant.changed")
+            await _record(context, transaction, after, "tenant.changed")
     return after
 
 
 async def _record(
-    ask: RequestContext, transaction: Platform, tenant: TenantFacts, action: str, **details: str
+    context: RequestContext, transaction: Platform, tenant: TenantFacts, action: str, **details: str
 ) -> None:
     """Write a record to the tenant's log and to the log of the acting user's tenant."""
-    for log in dict.fromkeys((tenant.id, ask.tenant)):
+    for log in dict.fromkeys((tenant.id, context.tenant)):
         record = changed(
-            ask.principal,
+            context.principal,
             action,
             "tenant",
             tenant.id,
@@ -150,33 +150,33 @@ async def _record(
             dedicated="yes" if tenant.dedicated else "no",
             **details,
         )
-        await ask.server.auditor.write(transaction.scope(log), record)
+        await context.server.auditor.write(transaction.scope(log), record)
 
 
-async def list_environments(ask: RequestContext) -> ListResponse[Environment]:
+async def list_environments(context: RequestContext) -> ListResponse[Environment]:
     """``GET /api/v1/environments``: all environments with a configured kind, by name."""
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         return ListResponse(list(await people.environments(scope)))
 
 
-async def set_environment(ask: RequestContext) -> Environment:
+async def set_environment(context: RequestContext) -> Environment:
     """``PUT /api/v1/environments/{name}``: the environment; 422 for a name that cannot be one."""
-    ask.require("tenant:admin")
-    name = ask.path("name")
+    context.require("tenant:admin")
+    name = context.path("name")
     if not _ENVIRONMENT.fullmatch(name):
         raise Problem("invalid", "an environment's name is letters, digits and . _ -", field="name")
-    environment = Environment(name, (await ask.json(EnvironmentAsked)).kind)
-    async with ask.server.database.writing(ask.tenant) as scope:
+    environment = Environment(name, (await context.json(EnvironmentRequest)).kind)
+    async with context.server.database.writing(context.tenant) as scope:
         await people.set_environment(scope, environment)
         record = changed(
-            ask.principal,
+            context.principal,
             "environment.changed",
             "environment",
             name,
             "tenant:admin",
             kind=environment.kind,
         )
-        await ask.server.auditor.write(scope, record)
+        await context.server.auditor.write(scope, record)
     return environment
 
 
@@ -193,7 +193,7 @@ ENDPOINTS: Final = (
         "/api/v1/environments/{name}",
         "tenant:admin",
         set_environment,
-        says=ApiDescription("Say what one is", takes=EnvironmentAsked, answers=Environment),
+        says=ApiDescription("Say what one is", takes=EnvironmentRequest, answers=Environment),
     ),
     Endpoint(
         "GET",
@@ -209,8 +209,8 @@ ENDPOINTS: Final = (
         add_tenant,
         says=ApiDescription(
             "Make a tenant",
-            takes=TenantAsked,
-            answers=TenantMade,
+            takes=TenantRequest,
+            answers=NewTenant,
             status=(201,),
             codes=("conflict",),
         ),

@@ -183,33 +183,33 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     captures: _Number = 0
 
 
-async def read_retention(ask: RequestContext) -> Retention:
-    ask.require("tenant:admin")
-    async with ask.server.database.reading(ask.tenant) as scope:
+async def read_retention(context: RequestContext) -> Retention:
+    context.require("tenant:admin")
+    async with context.server.database.reading(context.tenant) as scope:
         row = await read_days(scope)
     if row is None:
         return Retention()
     return Retention(exchanges=row.exchanges, recordings=row.recordings, captures=row.captures)
 
 
-async def put_retention(ask: RequestContext) -> Retention:
+async def put_retention(context: RequestContext) -> Retention:
     """``PUT /api/v1/retention``: the next run erases everything that is too old, permanently."""
-    ask.require("tenant:admin")
-    wanted = await ask.json(Retention)
+    context.require("tenant:admin")
+    wanted = await context.json(Retention)
     days = Days(wanted.exchanges, wanted.recordings, wanted.captures)
-    async with ask.server.database.writing(ask.tenant) as scope:
-        await set_days(scope, days, ask.server.now(), ask.principal.id)
+    async with context.server.database.writing(context.tenant) as scope:
+        await set_days(scope, days, context.server.now(), context.principal.id)
         record = changed(
-            ask.principal,
+            context.principal,
             "retention.changed",
             "tenant",
-            ask.tenant,
+            context.tenant,
             "tenant:admin",
             exchanges=str(wanted.exchanges),
             recordings=str(wanted.recordings),
             captures=str(wanted.captures),
         )
-        await ask.server.auditor.write(scope, record)
+        await context.server.auditor.write(scope, record)
     return wanted
 
 

@@ -43,10 +43,10 @@ def address(name: str) -> str:
     return f"/static/{_version()}/{name}"
 
 
-async def send_asset(ask: RequestContext) -> Response:
+async def send_asset(context: RequestContext) -> Response:
     """Handle ``GET /static/{version}/{name}``: send the file, or 404 for a different version."""
-    name = ask.path("name")
+    name = context.path("name")
     content = _contents().get(name)
-    if content is None or ask.path("version") != _version():
+    if content is None or context.path("version") != _version():
         raise Problem("not_found", "there is no such file")
     return Response(content, headers=_KEPT, media_type=_TYPES[name.rpartition(".")[2]])

@@ -69,14 +69,14 @@ async def error_page(
         return await _unknown(server, request, problem)
     if principal is None:
         return plain_error_page(problem, request_id)
-    ask = RequestContext(request, server, principal)
+    context = RequestContext(request, server, principal)
     old = await save_form(server, request) if problem.code == "csrf_failed" else None
     return page(
-        ask,
+        context,
         _title(problem),
         alert(problem),
         tag("p", *_ways(request, problem), class_="ways"),
-        _of_another_session(ask, old) if old is not None else None,
+        _of_another_session(context, old) if old is not None else None,
         tag("p", f"Request {request_id}", class_="dim"),
         status=problem.status,
     )
@@ -118,12 +118,12 @@ async def unknown_route_page(
     return await error_page(server, request, principal, problem, request_id)
 
 
-def _of_another_session(ask: RequestContext, kept: SavedForm) -> Html:
+def _of_another_session(context: RequestContext, kept: SavedForm) -> Html:
     """Offer to send a form again whose token belongs to an earlier session of the user."""
     return tag(
         "section",
         tag("p", "If it is a form of yours from before you signed in, it can be sent once more."),
-        resend_form(ask, kept, "Send it once more"),
+        resend_form(context, kept, "Send it once more"),
         saved_summary(kept),
     )
 
@@ -132,9 +132,9 @@ async def _unknown(server: Server, request: Request, problem: Problem) -> Respon
     if request.method in SAFE:
         query = f"?{query_of(request)}" if query_of(request) else ""
         return RedirectResponse(url("/signin", next=f"{path_of(request)}{query}"), 303)
-    ask, kept = RequestContext(request, server, None), await save_form(server, request)
+    context, kept = RequestContext(request, server, None), await save_form(server, request)
     if kept is not None:
-        return sign_in_page(ask, kept)
+        return sign_in_page(context, kept)
     return bare(
         "Your session has ended",
         alert(problem),

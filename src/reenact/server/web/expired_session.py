@@ -103,20 +103,20 @@ def _text(said: str) -> Html:
     return block(said) if "\n" in said or len(said) > _LONG else tag("code", said)
 
 
-def resume_page(ask: RequestContext, kept: SavedForm) -> Response:
+def resume_page(context: RequestContext, kept: SavedForm) -> Response:
     """Return the page with the saved form after sign-in."""
     replay = _REPLAY.fullmatch(kept.action)
     words = "You are signed in, and nothing was sent yet."
     return page(
-        ask,
+        context,
         "Where you were",
         tag("p", words, role="status"),
-        resend_form(ask, kept, "Back to the form" if replay else "Send it now"),
+        resend_form(context, kept, "Back to the form" if replay else "Send it now"),
         saved_summary(kept),
     )
 
 
-def resend_form(ask: RequestContext, kept: SavedForm, button: str) -> Html:
+def resend_form(context: RequestContext, kept: SavedForm, button: str) -> Html:
     """Return the saved form with the CSRF token of this session.
 
     A replay form leads to its preview.
@@ -124,7 +124,7 @@ def resend_form(ask: RequestContext, kept: SavedForm, button: str) -> Html:
     replay = _REPLAY.fullmatch(kept.action)
     return tag(
         "form",
-        csrf(ask),
+        csrf(context),
         *(tag("input", type="hidden", name=name, value=said) for name, said in kept.fields),
         tag("button", button, class_="main"),
         method="post",
@@ -138,7 +138,7 @@ _MOST: Final = 4 * MOST
 
 
 def sign_in_page(
-    ask: RequestContext, kept: SavedForm, problem: Problem | None = None, email: str = ""
+    context: RequestContext, kept: SavedForm, problem: Problem | None = None, email: str = ""
 ) -> Response:
     """Return the response to a form whose session has ended. It contains the sent data."""
     form = tag(
@@ -157,19 +157,19 @@ def sign_in_page(
         tag("p", "Nothing was done. Sign in, and you get back what you typed.", role="status"),
         alert(problem) if problem is not None else None,
         form,
-        _elsewhere(ask, kept),
+        _elsewhere(context, kept),
         saved_summary(kept),
         status=401 if problem is None else problem.status,
         headers=headers,
     )
 
 
-def _elsewhere(ask: RequestContext, kept: SavedForm) -> Html | None:
+def _elsewhere(context: RequestContext, kept: SavedForm) -> Html | None:
     """Return the sign-in with the OpenID provider, if there is one.
 
     It opens a new window, because it leaves the page.
     """
-    issuer = issuer_of(ask)
+    issuer = issuer_of(context)
     if not issuer:
         return None
     return tag(
@@ -182,23 +182,23 @@ def _elsewhere(ask: RequestContext, kept: SavedForm) -> Html | None:
     )
 
 
-async def do_again(ask: RequestContext) -> Response:
+async def do_again(context: RequestContext) -> Response:
     """Handle ``POST /again``: sign in, or detect a sign-in in a different window, and return the
     saved form. It does nothing else."""
-    check_site(ask.request)
-    form = await read_form(ask, _MOST)
+    check_site(context.request)
+    form = await read_form(context, _MOST)
     kept = read_saved_form(form)
     if kept is None:
         raise Problem("malformed", "there is nothing to go on with")
     try:
-        return await _known(ask, form, kept)
+        return await _known(context, form, kept)
     except Problem as problem:
         asked = "email" in dict(form.pairs)
-        return sign_in_page(ask, kept, problem if asked else None, form.one("email"))
+        return sign_in_page(context, kept, problem if asked else None, form.one("email"))
 
 
-async def _known(ask: RequestContext, form: Form, kept: SavedForm) -> Response:
-    server, request = ask.server, ask.request
+async def _known(context: RequestContext, form: Form, kept: SavedForm) -> Response:
+    server, request = context.server, context.request
     if not form.one("email"):
         return resume_page(
             RequestContext(request, server, await authenticate(server, request)), kept

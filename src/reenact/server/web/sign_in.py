@@ -102,41 +102,43 @@ _NEW: Final = _field(
 _PASSWORD: Final = _field("password", "Password", "password", "current-password")
 
 
-async def show_setup(ask: RequestContext) -> Response:
+async def show_setup(context: RequestContext) -> Response:
     """Handle ``GET /setup``: show the form for the first account, or 410 for a used link."""
-    token = ask.query("token")
-    if await accounts.is_set_up(ask.server, token):
+    token = context.query("token")
+    if await accounts.is_set_up(context.server, token):
         return _used_link()
     return _setup_page(token)
 
 
-async def do_setup(ask: RequestContext) -> Response:
+async def do_setup(context: RequestContext) -> Response:
     """Handle ``POST /setup``: create the first account and sign in.
 
     If it is refused, show the form with the reason.
     """
-    check_site(ask.request)
-    form = await read_form(ask, _MOST)
+    check_site(context.request)
+    form = await read_form(context, _MOST)
     token, password = form.one("token"), form.one("password")
     try:
-        user = await accounts.set_up(ask.server, ask.request, token, form.one("email"), password)
+        user = await accounts.set_up(
+            context.server, context.request, token, form.one("email"), password
+        )
     except Problem as problem:
         return _setup_page(token, problem, form.one("email"))
-    return await _enter(ask, user, password)
+    return await _enter(context, user, password)
 
 
-async def _enter(ask: RequestContext, user: User, password: str) -> Response:
+async def _enter(context: RequestContext, user: User, password: str) -> Response:
     """Sign in a user who has just chosen a password. Rate limits apply as for any sign-in."""
     try:
-        found = await sign_in(ask.server, ask.request, user.email, password, user.tenant)
+        found = await sign_in(context.server, context.request, user.email, password, user.tenant)
     except Problem as problem:
-        return _signin_page(ask, "", problem, user.email)
-    return _entered(ask, found, "/")
+        return _signin_page(context, "", problem, user.email)
+    return _entered(context, found, "/")
 
 
-def _entered(ask: RequestContext, found: SignedIn, way: str) -> Response:
+def _entered(context: RequestContext, found: SignedIn, way: str) -> Response:
     response = RedirectResponse(way, 303)
-    set_cookie(ask.request, response, found.opened.secret)
+    set_cookie(context.request, response, found.opened.secret)
     return response
 
 
@@ -160,27 +162,27 @@ def _used_link() -> Response:
     return bare("Not any more", once, told, way, status=410)
 
 
-async def show_invite(ask: RequestContext) -> Response:
+async def show_invite(context: RequestContext) -> Response:
     """Handle ``GET /invite``: show the form for a password, or 410 for a used link."""
-    token = ask.query("token")
-    user = await accounts.is_invited(ask.server, token)
+    token = context.query("token")
+    user = await accounts.is_invited(context.server, token)
     return _used_link() if user is None else _invite_page(token, user.email)
 
 
-async def do_invite(ask: RequestContext) -> Response:
+async def do_invite(context: RequestContext) -> Response:
     """Handle ``POST /invite``: store the password and sign in.
 
     If it is refused, show the form with the reason.
     """
-    check_site(ask.request)
-    form = await read_form(ask, _MOST)
+    check_site(context.request)
+    form = await read_form(context, _MOST)
     token, password = form.one("token"), form.one("password")
-    user = await accounts.is_invited(ask.server, token)
+    user = await accounts.is_invited(context.server, token)
     try:
-        user = await accounts.accept_invite(ask.server, ask.request, token, password)
+        user = await accounts.accept_invite(context.server, context.request, token, password)
     except Problem as problem:
         return _invite_page(token, "" if user is None else user.email, problem)
-    return await _enter(ask, user, password)
+    return await _enter(context, user, password)
 
 
 def _invite_page(token: str, email: str, problem: Problem | None = None) -> Response:
@@ -208,28 +210,28 @@ def _invite_page(token: str, email: str, problem: Problem | None = None) -> Resp
     )
 
 
-async def show_signin(ask: RequestContext) -> Response:
+async def show_signin(context: RequestContext) -> Response:
     """Handle ``GET /signin``: show the form. ``next`` is the address after the sign-in."""
-    return _signin_page(ask, ask.query("next"))
+    return _signin_page(context, context.query("next"))
 
 
-async def do_signin(ask: RequestContext) -> Response:
+async def do_signin(context: RequestContext) -> Response:
     """Handle ``POST /signin``: create a session and redirect to ``next`` of this site.
 
     If it is refused, show the form with the reason.
     """
-    check_site(ask.request)
-    form = await read_form(ask, _MOST)
+    check_site(context.request)
+    form = await read_form(context, _MOST)
     email, tenant, way = form.one("email"), form.one("tenant"), form.one("next")
     try:
-        found = await sign_in(ask.server, ask.request, email, form.one("password"), tenant)
+        found = await sign_in(context.server, context.request, email, form.one("password"), tenant)
     except Problem as problem:
-        return _signin_page(ask, way, problem, email)
-    return _entered(ask, found, way if _WAY.fullmatch(way) else "/")
+        return _signin_page(context, way, problem, email)
+    return _entered(context, found, way if _WAY.fullmatch(way) else "/")
 
 
 def _signin_page(
-    ask: RequestContext, way: str, problem: Problem | None = None, email: str = ""
+    context: RequestContext, way: str, problem: Problem | None = None, email: str = ""
 ) -> Response:
     words = "With the account of this server."
     if way and problem is None:
@@ -242,32 +244,32 @@ def _signin_page(
         sign_in_fields(email, problem),
         button="Sign in",
         problem=problem,
-        below=_other_way(ask),
+        below=_other_way(context),
     )
 
 
-def _other_way(ask: RequestContext) -> Child:
+def _other_way(context: RequestContext) -> Child:
     """Return the link to the OpenID provider, if there is one."""
-    if ask.server.oidc is None:
+    if context.server.oidc is None:
         return None
-    return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(ask)}"), ".")
+    return tag("p", "Or ", link("/signin/oidc", f"sign in with {issuer_of(context)}"), ".")
 
 
-def issuer_of(ask: RequestContext) -> str:
+def issuer_of(context: RequestContext) -> str:
     """Return the display name of the OpenID provider; empty without a provider."""
-    oidc = ask.server.oidc
+    oidc = context.server.oidc
     return "" if oidc is None else urlsplit(oidc.settings.issuer).hostname or "OpenID"
 
 
-async def show_start(ask: RequestContext) -> Response:
+async def show_start(context: RequestContext) -> Response:
     """Handle ``GET /``: redirect to the history, or to sign-in, or explain the missing permission."""
     try:
-        principal = await authenticate(ask.server, ask.request)
+        principal = await authenticate(context.server, context.request)
     except Problem:
         return RedirectResponse("/signin", 303)
-    if has_anywhere(principal.grants, "exchange:read", ask.server.now()):
+    if has_anywhere(principal.grants, "exchange:read", context.server.now()):
         return RedirectResponse("/exchanges", 303)
-    known = RequestContext(ask.request, ask.server, principal)
+    known = RequestContext(context.request, context.server, principal)
     words = f"As {principal.name}, in the tenant {principal.tenant.name}."
     may = "What you may use is above."
     if not principal.grants:
@@ -275,16 +277,16 @@ async def show_start(ask: RequestContext) -> Response:
     return page(known, "Signed in", tag("p", words), tag("p", may))
 
 
-async def do_signout(ask: RequestContext) -> Response:
+async def do_signout(context: RequestContext) -> Response:
     """Handle ``POST /signout``: end the session and redirect to ``/signin``.
 
     Raises without its token.
     """
-    check_site(ask.request)
-    form = await read_form(ask, _MOST)
-    principal = await authenticate(ask.server, ask.request)
+    check_site(context.request)
+    form = await read_form(context, _MOST)
+    principal = await authenticate(context.server, context.request)
     check_token(form.one("csrf"), principal.csrf)
-    await sign_out(ask.server, ask.request, principal)
+    await sign_out(context.server, context.request, principal)
     response = RedirectResponse("/signin", 303)
-    clear_cookie(ask.request, response)
+    clear_cookie(context.request, response)
     return response

@@ -17,13 +17,13 @@ import msgspec
 from reenact.errors import UsageError
 from reenact.server.auth.oidc.settings import OidcSettings
 from reenact.server.auth.oidc.tokens import TokenRefused, kid_of
-from reenact.server.http_client import Response, Unreachable, ask, check_url
+from reenact.server.http_client import Response, Unreachable, check_url, send_request
 from reenact.server.problems import Problem
 
 __all__ = ["Given", "Metadata", "Provider"]
 
 T = TypeVar("T")
-Ask = Callable[..., Response]
+SendRequest = Callable[..., Response]
 _PAGE: Final = "/.well-known/openid-configuration"
 _FRESH: Final = 3_600_000
 """Milliseconds for which the provider's metadata is cached."""
@@ -61,10 +61,12 @@ class _Keys(msgspec.Struct, frozen=True):
 class Provider:
     """Remembers what does not change. ``now`` is in milliseconds."""
 
-    def __init__(self, settings: OidcSettings, now: Callable[[], int], asks: Ask = ask) -> None:
+    def __init__(
+        self, settings: OidcSettings, now: Callable[[], int], send: SendRequest = send_request
+    ) -> None:
         self.settings = settings
         self._now = now
-        self._ask = asks
+        self._ask = send
         self._lock = asyncio.Lock()
         self._metadata: tuple[int, Metadata] | None = None
         self._keys: tuple[int, tuple[dict[str, Any], ...]] | None = None

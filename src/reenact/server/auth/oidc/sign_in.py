@@ -72,17 +72,17 @@ _TENANT: Final = re.compile(r"[A-Za-z0-9._~:@-]{0,128}")
 _LONGEST: Final = 4_096
 
 
-async def go_there(ask: RequestContext) -> Response:
+async def go_there(context: RequestContext) -> Response:
     """A new attempt, and on to the provider."""
     try:
-        provider = _provider(ask)
-        tenant = await _tenant(ask)
+        provider = _provider(context)
+        tenant = await _tenant(context)
         metadata = await provider.metadata()
-        attempt = attempts.begin(ask.server.secret(32), ask.server.now(), tenant)
+        attempt = attempts.begin(context.server.secret(32), context.server.now(), tenant)
         asked = {
             "response_type": "code",
             "client_id": provider.settings.client_id,
-            "redirect_uri": _redirect(ask),
+            "redirect_uri": _redirect(context),
             "scope": _SCOPE,
             "state": attempt.state,
             "nonce": attempt.nonce,
@@ -93,37 +93,37 @@ async def go_there(ask: RequestContext) -> Response:
         return _told(problem)
     joint = "&" if "?" in metadata.authorization_endpoint else "?"
     response = RedirectResponse(f"{metadata.authorization_endpoint}{joint}{urlencode(asked)}", 303)
-    attempts.remember(ask.request, response, attempt)
+    attempts.remember(context.request, response, attempt)
     return response
 
 
-async def _tenant(ask: RequestContext) -> str:
+async def _tenant(context: RequestContext) -> str:
     """Return the id of the tenant that the address names, empty for none. Raises
     :class:`Problem`."""
-    text = ask.query("tenant")
+    text = context.query("tenant")
     if not text or _TENANT.fullmatch(text):
         return text
-    async with ask.server.database.platform() as transaction:
+    async with context.server.database.platform() as transaction:
         found = await platform.tenant_ids(transaction, text)
     if len(found) != 1:
         raise Problem("invalid", "there is no such tenant", field="tenant")
     return next(iter(found))
 
 
-async def come_back(ask: RequestContext) -> Response:
+async def come_back(context: RequestContext) -> Response:
     """Handle the redirect from the provider. The attempt ends in any case."""
     try:
-        response = await _finish(ask)
+        response = await _finish(context)
     except Problem as problem:
         response = _told(problem)
-    attempts.forget(ask.request, response)
+    attempts.forget(context.request, response)
     return response
 
 
-async def _finish(ask: RequestContext) -> Response:
-    server, request, provider = ask.server, ask.request, _provider(ask)
+async def _finish(context: RequestContext) -> Response:
+    server, request, provider = context.server, context.request, _provider(context)
     attempt = attempts.read(request, server.now())
-    if attempt is None or not attempt.owns(_one(ask, "state")):
+    if attempt is None or not attempt.owns(_one(context, "state")):
         raise Problem(
             "csrf_failed",
             "this browser began no such sign-in, or too long ago",
@@ -131,11 +131,11 @@ async def _finish(ask: RequestContext) -> Response:
         )
     await count_attempt(server, request)
     metadata = await provider.metadata()
-    _check_issuer(ask, metadata)
-    code = _one(ask, "code")
+    _check_issuer(context, metadata)
+    code = _one(context, "code")
     if not code or len(code) > _LONGEST:
         raise Problem("credentials_wrong", "the provider did not sign anybody in")
-    identity = await identify(server, provider, attempt, code, _redirect(ask))
+    identity = await identify(server, provider, attempt, code, _redirect(context))
     opened = await sign_in_as(server, request, provider, attempt, identity)
     await forgive_attempt(server, request)
     response = RedirectResponse("/", 303)
@@ -143,32 +143,32 @@ async def _finish(ask: RequestContext) -> Response:
     return response
 
 
-def _provider(ask: RequestContext) -> Provider:
-    if ask.server.oidc is None:
+def _provider(context: RequestContext) -> Provider:
+    if context.server.oidc is None:
         raise Problem("not_found", "this server has no OpenID provider", hint="use a password")
-    return ask.server.oidc
+    return context.server.oidc
 
 
-def _one(ask: RequestContext, name: str) -> str:
+def _one(context: RequestContext, name: str) -> str:
     """A parameter that is there at most once."""
-    found = ask.request.query_params.getlist(name)
+    found = context.request.query_params.getlist(name)
     if len(found) > 1:
         raise Problem("malformed", f"{name} is there more than once")
     return found[0] if found else ""
 
 
-def _check_issuer(ask: RequestContext, metadata: Metadata) -> None:
+def _check_issuer(context: RequestContext, metadata: Metadata) -> None:
     """RFC 9207: an answer of another provider is not ours."""
-    issuer = _one(ask, "iss")
+    issuer = _one(context, "iss")
     if issuer and issuer != metadata.issuer:
         raise Problem("credentials_wrong", "this answer is of another provider")
     if not issuer and metadata.authorization_response_iss_parameter_supported:
         raise Problem("credentials_wrong", "this answer does not say which provider it is of")
 
 
-def _redirect(ask: RequestContext) -> str:
+def _redirect(context: RequestContext) -> str:
     """Return the redirect address, which must be registered with the provider."""
-    here = address_here(ask.server, ask.request)
+    here = address_here(context.server, context.request)
     if not here:
         raise Problem(
             "unavailable",

@@ -20,9 +20,9 @@ from reenact.server.web.replays.containment import drivers_of
 __all__ = ["show_agents"]
 
 
-async def show_agents(ask: RequestContext) -> Response:
+async def show_agents(context: RequestContext) -> Response:
     """Handle ``GET /agents``: list the app agents that the user is allowed to see, newest first."""
-    found = await read_agents(ask)
+    found = await read_agents(context)
     heads = (
         "Agent",
         "App",
@@ -33,28 +33,28 @@ async def show_agents(ask: RequestContext) -> Response:
         "Drivers",
         "Routes",
     )
-    lately = "" if ask.query("all") == "true" else " within a day"
+    lately = "" if context.query("all") == "true" else " within a day"
     none = f"No agent was heard of{lately}."
     routes = cache(_routes)  # agents of one app have the same routes
     rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
     listed = table(heads, rows, none=none, caption="Agents")
-    app = ask.query("app")
+    app = context.query("app")
     title = f"Agents of {app}" if app else "Agents"
     return page(
-        ask,
+        context,
         title,
         listed,
-        _others(ask),
-        connect_instructions(ask) if not found.items else None,
-        pager(ask, found.next),
+        _others(context),
+        connect_instructions(context) if not found.items else None,
+        pager(context, found.next),
         here="/agents",
     )
 
 
-def _others(ask: RequestContext) -> Html:
+def _others(context: RequestContext) -> Html:
     """Return links to offline app agents and to the agents of other apps."""
-    app = ask.query("app")
-    gone = ask.query("all") == "true"
+    app = context.query("app")
+    gone = context.query("all") == "true"
     said = "Only those that were heard within a day" if gone else "Also those not heard for a day"
     return tag(
         "p",

@@ -40,12 +40,12 @@ _NAMES: Final = (
 )
 
 
-async def show_audit(ask: RequestContext) -> Response:
+async def show_audit(context: RequestContext) -> Response:
     """Handle ``GET /audit``: show the records that match the filters, and the state of the log."""
-    query = {name: ask.query(name) for name in _NAMES if ask.query(name)}
-    found = await list_records(FormRequest(ask, query={**query, **since_until(ask)}))
+    query = {name: context.query(name) for name in _NAMES if context.query(name)}
+    found = await list_records(FormRequest(context, query={**query, **since_until(context)}))
     records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
-    names = await _names(ask, [record for _, record in records])
+    names = await _names(context, [record for _, record in records])
     rows = [_row(seq, record, names) for seq, record in records]
     heads = ("№", "At (UTC)", "Who", "Did", "About", "Where", "Outcome")
     listed = table(
@@ -56,43 +56,45 @@ async def show_audit(ask: RequestContext) -> Response:
         brief=True,
     )
     return page(
-        ask,
+        context,
         "Audit",
-        await _status(ask),
-        _filters(ask, await known_names(ask)),
+        await _status(context),
+        _filters(context, await known_names(context)),
         listed,
-        pager(ask, found.next),
+        pager(context, found.next),
         here="/audit",
-        heading=_exports(ask),
+        heading=_exports(context),
     )
 
 
-def _filters(ask: RequestContext, known: KnownNames) -> Html:
+def _filters(context: RequestContext, known: KnownNames) -> Html:
     return filters(
-        ask,
+        context,
         "/audit",
-        choice(ask, "action", "Action", [("", "all"), *((one, one) for one in sorted(ACTIONS))]),
         choice(
-            ask,
+            context, "action", "Action", [("", "all"), *((one, one) for one in sorted(ACTIONS))]
+        ),
+        choice(
+            context,
             "outcome",
             "Outcome",
             [("", "all"), *((one, one) for one in sorted(OUTCOMES) if one)],
         ),
-        field(ask, "actor", "Who", hint="e-mail, key or id"),
-        field(ask, "environment", "Environment", known=known.environments),
-        time_filter(ask),
+        field(context, "actor", "Who", hint="e-mail, key or id"),
+        field(context, "environment", "Environment", known=known.environments),
+        time_filter(context),
         more=(
-            field(ask, "exchange", "Exchange"),
-            field(ask, "replay", "Replay"),
-            field(ask, "from", "From (UTC)", kind="datetime-local"),
-            field(ask, "to", "To (UTC)", kind="datetime-local"),
+            field(context, "exchange", "Exchange"),
+            field(context, "replay", "Replay"),
+            field(context, "from", "From (UTC)", kind="datetime-local"),
+            field(context, "to", "To (UTC)", kind="datetime-local"),
         ),
-        open_=any(ask.query(name) for name in ("exchange", "replay", "from", "to")),
+        open_=any(context.query(name) for name in ("exchange", "replay", "from", "to")),
     )
 
 
-def _exports(ask: RequestContext) -> Html | None:
-    if not has_anywhere(ask.principal.grants, "audit:export", ask.server.now()):
+def _exports(context: RequestContext) -> Html | None:
+    if not has_anywhere(context.principal.grants, "audit:export", context.server.now()):
         return None
     ways = (("tar", "Export with proofs"), ("csv", "CSV"), ("jsonl", "JSON lines"))
     return tag(
@@ -105,11 +107,11 @@ def _exports(ask: RequestContext) -> Html | None:
     )
 
 
-async def _status(ask: RequestContext) -> Html:
+async def _status(context: RequestContext) -> Html:
     """Render the newest head and the result of its signature check."""
-    key = ask.server.auditor.key(ask.tenant)
+    key = context.server.auditor.key(context.tenant)
     try:
-        answer = await show_head(ask)
+        answer = await show_head(context)
         head = open_head(bytes(answer.body), [key])
     except AuditInvalid as error:
         return tag("div", tag("p", error.message), class_="alert", role="alert")
@@ -125,10 +127,10 @@ async def _status(ask: RequestContext) -> Html:
     return tag("p", said, class_="proof")
 
 
-async def _names(ask: RequestContext, records: Sequence[dict[str, Any]]) -> dict[str, str]:
+async def _names(context: RequestContext, records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the names of the users and keys in ``records``, by id."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         return await names_by_id(scope, ids)
 
 
@@ -200,23 +202,23 @@ def _about(record: dict[str, Any], names: dict[str, str]) -> Html:
     )
 
 
-async def show_record(ask: RequestContext) -> Response:
+async def show_record(context: RequestContext) -> Response:
     """Handle ``GET /audit/{seq}``: show a record with its proof.
 
     Raises ``damaged`` if the proof is invalid.
     """
-    answer = await show_proof(ask)
-    key = ask.server.auditor.key(ask.tenant)
-    seq = ask.path("seq")
+    answer = await show_proof(context)
+    key = context.server.auditor.key(context.tenant)
+    seq = context.path("seq")
     try:
         proof, _ = check_proof(bytes(answer.body), [key])
     except AuditInvalid as error:
         raise Problem("damaged", error.message, hint="export the log and verify it") from None
     record = msgspec.json.decode(proof.leaf)
-    names = await _names(ask, [record])
+    names = await _names(context, [record])
     verify = f"reenact audit verify {seq}.tlog-proof --key key.pub"
     return page(
-        ask,
+        context,
         f"Record {seq}",
         facts(
             (

@@ -24,16 +24,16 @@ app.add_middleware(agent.asgi)  # Flask: app.wsgi_app = agent.wsgi(app.wsgi_app)
 """
 
 
-def connect_instructions(ask: RequestContext) -> Html:
+def connect_instructions(context: RequestContext) -> Html:
     """Return the instructions from an empty project to the first exchange."""
     return tag(
         "section",
         tag("h2", "Connect an app"),
         tag(
             "ol",
-            tag("li", _key(ask)),
+            tag("li", _key(context)),
             tag("li", *_install()),
-            tag("li", "Tell the app, as it starts:", copyable(_lines(ask, "shop", "staging"))),
+            tag("li", "Tell the app, as it starts:", copyable(_lines(context, "shop", "staging"))),
             tag(
                 "li", "Send it a request. What came in is in the history then, and can be replayed."
             ),
@@ -50,8 +50,8 @@ def connect_instructions(ask: RequestContext) -> Html:
     )
 
 
-def _key(ask: RequestContext) -> Child:
-    if has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now()):
+def _key(context: RequestContext) -> Child:
+    if has_anywhere(context.principal.grants, "tenant:admin", context.server.now()):
         return fragment(link("/keys", "Make a key for its agent"), ".")
     return "Ask an administrator of this tenant for the key of an agent."
 
@@ -60,14 +60,14 @@ def _install() -> tuple[Child, ...]:
     return ("Install what it needs:", copyable("pip install 'reenact[agent]'"))
 
 
-def _lines(ask: RequestContext, app: str, environment: str) -> str:
-    server = address_here(ask.server, ask.request) or _SOMEWHERE
+def _lines(context: RequestContext, app: str, environment: str) -> str:
+    server = address_here(context.server, context.request) or _SOMEWHERE
     return _LINES.format(
         server=json.dumps(server), app=json.dumps(app), environment=json.dumps(environment)
     )
 
 
-def key_instructions(ask: RequestContext, app: str, environment: str, *, listed: bool) -> Html:
+def key_instructions(context: RequestContext, app: str, environment: str, *, listed: bool) -> Html:
     """Return instructions for a new app agent key.
 
     ``listed`` means that the kind of ``environment`` is configured.
@@ -80,6 +80,6 @@ def key_instructions(ask: RequestContext, app: str, environment: str, *, listed:
     )
     return fragment(
         tag("p", "The app gets it as REENACT_AGENT_KEY, and is told where this server is:"),
-        copyable(_lines(ask, app, environment)),
+        copyable(_lines(context, app, environment)),
         None if listed else tag("p", kinds),
     )

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.context import RequestContext
 from reenact.server.people import api
-from reenact.server.people.schema import KeyMade, KeyShown
+from reenact.server.people.schema import KeyView, NewKey
 from reenact.server.problems import Problem
 from reenact.server.storage.people import names_of
 from reenact.server.web.admin.connect import key_instructions
@@ -34,30 +34,30 @@ __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 _ONCE: Final = "It is shown now and never again."
 
 
-async def show_keys(ask: RequestContext) -> Response:
+async def show_keys(context: RequestContext) -> Response:
     """Handle ``GET /keys``: show the active keys, newest first, and a form for a new key."""
-    return await _keys(ask)
+    return await _keys(context)
 
 
-async def _keys(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
-    cursor = ask.query("cursor") if ask.request.method == "GET" else ""
-    found = await api.list_keys(FormRequest(ask, query={"cursor": cursor}))
+async def _keys(context: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
+    cursor = context.query("cursor") if context.request.method == "GET" else ""
+    found = await api.list_keys(FormRequest(context, query={"cursor": cursor}))
     heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
-    rows = [_row(ask, one, names.get(one.owner, one.owner)) for one in found.items]
+    rows = [_row(context, one, names.get(one.owner, one.owner)) for one in found.items]
     return page(
-        ask,
+        context,
         "Keys",
         alert(problem) if problem is not None else None,
         *told,
         table(heads, rows, none="There are no keys.", caption="Keys"),
-        pager(ask, found.next) if ask.request.method == "GET" else None,
-        tag("section", tag("h2", "A key for an agent"), _for_agent(ask)),
+        pager(context, found.next) if context.request.method == "GET" else None,
+        tag("section", tag("h2", "A key for an agent"), _for_agent(context)),
         tag(
             "section",
             tag("h2", "A key for a program"),
-            _for_program(ask),
+            _for_program(context),
             tag("p", "What programs can do with it: ", link("/api/docs", "the API"), class_="dim"),
         ),
         here="/keys",
@@ -65,7 +65,7 @@ async def _keys(ask: RequestContext, *told: Child, problem: Problem | None = Non
     )
 
 
-def _row(ask: RequestContext, one: KeyShown, owner: str) -> tuple[Child, ...]:
+def _row(context: RequestContext, one: KeyView, owner: str) -> tuple[Child, ...]:
     place = " in ".join(filter(None, (one.app, one.environment)))
     warning = "Whoever uses it is cut off at once."
     return (
@@ -75,13 +75,13 @@ def _row(ask: RequestContext, one: KeyShown, owner: str) -> tuple[Child, ...]:
         stamp(one.created_at),
         stamp(one.last_used_at, none="never"),
         stamp(one.expires_at, none="never"),
-        confirm_button(ask, url("/keys/{}/revoke", one.id), "Revoke", warning),
+        confirm_button(context, url("/keys/{}/revoke", one.id), "Revoke", warning),
     )
 
 
-def _for_agent(ask: RequestContext) -> Html:
+def _for_agent(context: RequestContext) -> Html:
     return form(
-        ask,
+        context,
         "/keys",
         tag("input", type="hidden", name="kind", value="agent"),
         input_field("Name", "name", required=True),
@@ -91,9 +91,9 @@ def _for_agent(ask: RequestContext) -> Html:
     )
 
 
-def _for_program(ask: RequestContext) -> Html:
+def _for_program(context: RequestContext) -> Html:
     return form(
-        ask,
+        context,
         "/keys",
         tag("input", type="hidden", name="kind", value="user"),
         input_field("Name", "name", required=True),
@@ -104,12 +104,12 @@ def _for_program(ask: RequestContext) -> Html:
     )
 
 
-async def do_add_key(ask: RequestContext) -> Response:
+async def do_add_key(context: RequestContext) -> Response:
     """Handle ``POST /keys``: show the keys, and the new key once.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
+    sent = await read_form(context)
     asked: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
     if asked["kind"] == "agent":
         asked |= {name: sent.one(name).strip() for name in ("app", "environment")}
@@ -118,24 +118,26 @@ async def do_add_key(ask: RequestContext) -> Response:
         grant |= {name: sent.one(f"limit-{name}").strip() for name in ("environment", "app")}
         asked["grants"] = [grant]
     try:
-        answer = await api.add_key(FormRequest(ask, asked))
+        answer = await api.add_key(FormRequest(context, asked))
     except Problem as problem:
         if problem.status == 403:
             raise
-        return await _keys(ask, problem=problem)
-    made = msgspec.json.decode(answer.body, type=KeyMade)
-    return await _keys(ask, secret_once(f"The key {made.name}", made.key, await _use_of(ask, made)))
+        return await _keys(context, problem=problem)
+    made = msgspec.json.decode(answer.body, type=NewKey)
+    return await _keys(
+        context, secret_once(f"The key {made.name}", made.key, await _use_of(context, made))
+    )
 
 
-async def _use_of(ask: RequestContext, made: KeyMade) -> Html:
+async def _use_of(context: RequestContext, made: NewKey) -> Html:
     once = tag("p", _ONCE)
     if made.kind != "agent":
         return fragment(once, tag("p", "Commands and programs take it from REENACT_API_KEY."))
-    listed = made.environment in await environment_kinds(ask)
-    return fragment(once, key_instructions(ask, made.app, made.environment, listed=listed))
+    listed = made.environment in await environment_kinds(context)
+    return fragment(once, key_instructions(context, made.app, made.environment, listed=listed))
 
 
-async def do_revoke_key(ask: RequestContext) -> Response:
+async def do_revoke_key(context: RequestContext) -> Response:
     """Handle ``POST /keys/{id}/revoke``: revoke the key immediately and redirect to ``/keys``."""
-    await api.revoke_key(ask)
+    await api.revoke_key(context)
     return RedirectResponse("/keys", 303)

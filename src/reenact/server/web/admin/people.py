@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from reenact.server.auth.permissions import PERMISSIONS, ROLES, is_grantable
 from reenact.server.context import RequestContext
 from reenact.server.people import api as people
-from reenact.server.people.schema import GrantShown, Invited, UserShown
+from reenact.server.people.schema import GrantView, Invitation, UserView
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, clock, stamp, whole
 from reenact.server.web.components.forms import (
@@ -41,40 +41,42 @@ __all__ = [
 ROLE_WORDS: Final[tuple[str, ...]] = (*ROLES, *(one for one in PERMISSIONS if is_grantable(one)))
 
 
-async def show_people(ask: RequestContext) -> Response:
+async def show_people(context: RequestContext) -> Response:
     """Handle ``GET /people``: show the users and their grants, newest first."""
-    return await _people(ask)
+    return await _people(context)
 
 
-async def _people(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
-    cursor = ask.query("cursor") if ask.request.method == "GET" else ""
-    found = await people.list_users(FormRequest(ask, query={"cursor": cursor}))
+async def _people(
+    context: RequestContext, *told: Child, problem: Problem | None = None
+) -> Response:
+    cursor = context.query("cursor") if context.request.method == "GET" else ""
+    found = await people.list_users(FormRequest(context, query={"cursor": cursor}))
     rows: list[tuple[Child, ...]] = [
         (
             tag("b", whole(one.email)),
             badge(one.state),
-            _grants(ask, one),
+            _grants(context, one),
             stamp(one.created_at),
-            _more(ask, one),
+            _more(context, one),
         )
         for one in found.items
     ]
     heads = ("Who", "State", "May", "Since (UTC)", "")
-    who = ask.principal.tenant
+    who = context.principal.tenant
     tier = f"{who.tier}, {'dedicated' if who.dedicated else 'shared'} infrastructure"
     return page(
-        ask,
+        context,
         "People",
         alert(problem) if problem is not None else None,
         *told,
         tag("p", f"Tenant {who.name}: tier {tier}.", class_="dim"),
         table(heads, rows, none="Nobody is here.", caption="People and their grants"),
-        pager(ask, found.next) if ask.request.method == "GET" else None,
+        pager(context, found.next) if context.request.method == "GET" else None,
         tag(
             "section",
             tag("h2", "Invite somebody"),
             form(
-                ask,
+                context,
                 "/people",
                 input_field("E-mail address", "email", kind="email", required=True),
                 button="Invite",
@@ -85,18 +87,18 @@ async def _people(ask: RequestContext, *told: Child, problem: Problem | None = N
     )
 
 
-def grants_of(grants: list[GrantShown]) -> Html:
+def grants_of(grants: list[GrantView]) -> Html:
     """Return grants as a list of words, with their limits."""
     return tag("ul", *(tag("li", _words(one)) for one in grants), class_="plain")
 
 
-def _words(one: GrantShown) -> str:
+def _words(one: GrantView) -> str:
     limits = "".join(f" in {place}" for place in (one.environment, one.app) if place)
     until = f" until {clock(one.expires_at)}" if one.expires_at else ""
     return f"{one.role}{limits}{until}"
 
 
-def _grants(ask: RequestContext, user: UserShown) -> Html | None:
+def _grants(context: RequestContext, user: UserView) -> Html | None:
     if not user.grants:
         return None
     items = (
@@ -105,7 +107,7 @@ def _grants(ask: RequestContext, user: UserShown) -> Html | None:
             _words(one),
             " ",
             confirm_button(
-                ask,
+                context,
                 url("/people/{}/grants/{}/revoke", user.id, one.id),
                 "Revoke",
                 "It holds no longer, at once.",
@@ -116,9 +118,9 @@ def _grants(ask: RequestContext, user: UserShown) -> Html | None:
     return tag("ul", *items, class_="plain")
 
 
-def _more(ask: RequestContext, user: UserShown) -> Html:
+def _more(context: RequestContext, user: UserView) -> Html:
     add = form(
-        ask,
+        context,
         url("/people/{}/grants", user.id),
         select_field("Role or permission", "role", ROLE_WORDS),
         input_field("Only in environment", "environment"),
@@ -129,87 +131,87 @@ def _more(ask: RequestContext, user: UserShown) -> Html:
     gone = "Their grants, sessions and keys end with them."
     return fragment(
         folded("Grant …", add),
-        confirm_button(ask, url("/people/{}/invite", user.id), "Invite again", again),
-        confirm_button(ask, url("/people/{}/remove", user.id), "Remove", gone),
+        confirm_button(context, url("/people/{}/invite", user.id), "Invite again", again),
+        confirm_button(context, url("/people/{}/remove", user.id), "Remove", gone),
     )
 
 
 def _invited(answer: Response) -> Html:
-    made = msgspec.json.decode(answer.body, type=Invited)
+    made = msgspec.json.decode(answer.body, type=Invitation)
     until = f"It is for {made.email}, works once, until {clock(made.expires_at)} UTC."
     return secret_once("Give them this link", made.link, tag("p", until, class_="dim"))
 
 
-async def do_add_user(ask: RequestContext) -> Response:
+async def do_add_user(context: RequestContext) -> Response:
     """Handle ``POST /people``: show the users, and the link for the new one once.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
+    sent = await read_form(context)
     try:
-        answer = await people.add_user(FormRequest(ask, {"email": sent.one("email")}))
+        answer = await people.add_user(FormRequest(context, {"email": sent.one("email")}))
     except Problem as problem:
-        return await _refused(ask, problem)
-    return await _people(ask, _invited(answer))
+        return await _refused(context, problem)
+    return await _people(context, _invited(answer))
 
 
-async def do_invite_again(ask: RequestContext) -> Response:
+async def do_invite_again(context: RequestContext) -> Response:
     """Handle ``POST /people/{id}/invite``: show the users, and a new link once.
 
     If it is refused, show the reason.
     """
     try:
-        answer = await people.invite_again(ask)
+        answer = await people.invite_again(context)
     except Problem as problem:
-        return await _refused(ask, problem)
-    return await _people(ask, _invited(answer))
+        return await _refused(context, problem)
+    return await _people(context, _invited(answer))
 
 
-async def do_grant(ask: RequestContext) -> Response:
+async def do_grant(context: RequestContext) -> Response:
     """Handle ``POST /people/{id}/grants``: redirect to ``/people``.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
+    sent = await read_form(context)
     asked: dict[str, Any] = {
         name: sent.one(name).strip() for name in ("role", "environment", "app")
     }
     try:
-        await people.add_grant(FormRequest(ask, asked))
+        await people.add_grant(FormRequest(context, asked))
     except Problem as problem:
-        return await _refused(ask, problem)
+        return await _refused(context, problem)
     return RedirectResponse("/people", 303)
 
 
-async def do_revoke(ask: RequestContext) -> Response:
+async def do_revoke(context: RequestContext) -> Response:
     """Handle ``POST …/grants/{grant}/revoke``: redirect to ``/people``.
 
     If it is refused, show the reason.
     """
     try:
-        await people.remove_grant(ask)
+        await people.remove_grant(context)
     except Problem as problem:
-        return await _refused(ask, problem)
+        return await _refused(context, problem)
     return RedirectResponse("/people", 303)
 
 
-async def do_remove_user(ask: RequestContext) -> Response:
+async def do_remove_user(context: RequestContext) -> Response:
     """Handle ``POST /people/{id}/remove``: redirect to ``/people``.
 
     If it is refused, show the reason.
     """
     try:
-        await people.remove_user(ask)
+        await people.remove_user(context)
     except Problem as problem:
-        return await _refused(ask, problem)
+        return await _refused(context, problem)
     return RedirectResponse("/people", 303)
 
 
-async def _refused(ask: RequestContext, problem: Problem) -> Response:
+async def _refused(context: RequestContext, problem: Problem) -> Response:
     """Return the page with the problem.
 
     Denials are raised, because the application records them.
     """
     if problem.status in (403, 404):
         raise problem
-    return await _people(ask, problem=problem)
+    return await _people(context, problem=problem)

@@ -43,27 +43,27 @@ _MEANING: Final = {
 _TIERS: Final[tuple[str, ...]] = get_args(Tier)
 
 
-async def show_environments(ask: RequestContext) -> Response:
+async def show_environments(context: RequestContext) -> Response:
     """Handle ``GET /environments``: show all environments of the tenant, with their kinds."""
-    return await _environments(ask)
+    return await _environments(context)
 
 
-async def _environments(ask: RequestContext, problem: Problem | None = None) -> Response:
-    found = await tenants.list_environments(ask)
+async def _environments(context: RequestContext, problem: Problem | None = None) -> Response:
+    found = await tenants.list_environments(context)
     said = {one.name: one.kind for one in found.items}
-    unsaid = sorted(await _with_agents(ask) - {*said})
-    may = has_anywhere(ask.principal.grants, "tenant:admin", ask.server.now())
-    rows = [_row(ask, name, kind, kind, may) for name, kind in said.items()]
-    rows += [_row(ask, name, "production", "not said: production", may) for name in unsaid]
+    unsaid = sorted(await _with_agents(context) - {*said})
+    may = has_anywhere(context.principal.grants, "tenant:admin", context.server.now())
+    rows = [_row(context, name, kind, kind, may) for name, kind in said.items()]
+    rows += [_row(context, name, "production", "not said: production", may) for name in unsaid]
     change = form(
-        ask,
+        context,
         "/environments",
-        input_field("Name", "name", required=True, value=ask.query("name")),
+        input_field("Name", "name", required=True, value=context.query("name")),
         select_field("Kind", "kind", _KINDS),
         button="Set",
     )
     return page(
-        ask,
+        context,
         "Environments",
         alert(problem) if problem is not None else None,
         tag("p", "What is not listed counts as production.", class_="dim"),
@@ -79,16 +79,16 @@ async def _environments(ask: RequestContext, problem: Problem | None = None) -> 
     )
 
 
-async def _with_agents(ask: RequestContext) -> set[str]:
+async def _with_agents(context: RequestContext) -> set[str]:
     """Return the environments of the app agents that the user can see."""
-    found = await read_agents(FormRequest(ask, query={"limit": "500"}))
+    found = await read_agents(FormRequest(context, query={"limit": "500"}))
     return {one.environment for one in found.items}
 
 
-def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
+def _row(context: RequestContext, name: str, kind: str, said: str, may: bool) -> tuple[Child, ...]:
     other = next(one for one in _KINDS if one != kind)
     change = confirm_button(
-        ask,
+        context,
         "/environments",
         f"Make it {other}",
         _MEANING[other],
@@ -103,35 +103,45 @@ def _row(ask: RequestContext, name: str, kind: str, said: str, may: bool) -> tup
     )
 
 
-async def do_set_environment(ask: RequestContext) -> Response:
+async def do_set_environment(context: RequestContext) -> Response:
     """Handle ``POST /environments``: redirect to the environments.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
-    filled = FormRequest(ask, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()})
+    sent = await read_form(context)
+    filled = FormRequest(
+        context, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()}
+    )
     try:
         await tenants.set_environment(filled)
     except Problem as problem:
         if problem.status == 403:
             raise
-        return await _environments(ask, problem)
+        return await _environments(context, problem)
     return RedirectResponse("/environments", 303)
 
 
-async def show_tenants(ask: RequestContext) -> Response:
+async def show_tenants(context: RequestContext) -> Response:
     """Handle ``GET /tenants``: show all tenants, and a form for a new one."""
-    return await _tenants(ask)
+    return await _tenants(context)
 
 
-async def _tenants(ask: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
-    found = await tenants.list_tenants(ask)
+async def _tenants(
+    context: RequestContext, *told: Child, problem: Problem | None = None
+) -> Response:
+    found = await tenants.list_tenants(context)
     rows: list[tuple[Child, ...]] = [
-        (tag("b", one.name), tag("code", one.id), one.tier, _yes(one.dedicated), _change(ask, one))
+        (
+            tag("b", one.name),
+            tag("code", one.id),
+            one.tier,
+            _yes(one.dedicated),
+            _change(context, one),
+        )
         for one in found.items
     ]
     add = form(
-        ask,
+        context,
         "/tenants",
         input_field("Name", "name", required=True),
         input_field("First administrator", "admin", kind="email", required=True),
@@ -140,7 +150,7 @@ async def _tenants(ask: RequestContext, *told: Child, problem: Problem | None = 
         button="Add",
     )
     return page(
-        ask,
+        context,
         "Tenants",
         alert(problem) if problem is not None else None,
         *told,
@@ -155,9 +165,9 @@ def _yes(so: bool) -> str:
     return "yes" if so else "no"
 
 
-def _change(ask: RequestContext, one: TenantFacts) -> Html:
+def _change(context: RequestContext, one: TenantFacts) -> Html:
     return form(
-        ask,
+        context,
         url("/tenants/{}", one.id),
         select_field("Tier", "tier", _TIERS, one.tier),
         select_field("Dedicated", "dedicated", ("no", "yes"), _yes(one.dedicated)),
@@ -165,33 +175,33 @@ def _change(ask: RequestContext, one: TenantFacts) -> Html:
     )
 
 
-async def do_add_tenant(ask: RequestContext) -> Response:
+async def do_add_tenant(context: RequestContext) -> Response:
     """Handle ``POST /tenants``: show the tenants, and the link for the new administrator once.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
+    sent = await read_form(context)
     asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
     try:
         answer = await tenants.add_tenant(
-            FormRequest(ask, {**asked, "dedicated": sent.one("dedicated") == "yes"})
+            FormRequest(context, {**asked, "dedicated": sent.one("dedicated") == "yes"})
         )
     except Problem as problem:
         if problem.status == 403:
             raise
-        return await _tenants(ask, problem=problem)
-    invited = msgspec.json.decode(answer.body, type=tenants.TenantMade).admin
+        return await _tenants(context, problem=problem)
+    invited = msgspec.json.decode(answer.body, type=tenants.NewTenant).admin
     if invited is None:
         return RedirectResponse("/tenants", 303)
     until = f"It is for {invited.email}, works once, until {clock(invited.expires_at)} UTC."
     told = secret_once("Give them this link", invited.link, tag("p", until, class_="dim"))
-    return await _tenants(ask, told)
+    return await _tenants(context, told)
 
 
-async def do_change_tenant(ask: RequestContext) -> Response:
+async def do_change_tenant(context: RequestContext) -> Response:
     """Handle ``POST /tenants/{id}``: change the tier and infrastructure, and redirect to
     ``/tenants``."""
-    sent = await read_form(ask)
+    sent = await read_form(context)
     change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}
-    await tenants.change_tenant(FormRequest(ask, change))
+    await tenants.change_tenant(FormRequest(context, change))
     return RedirectResponse("/tenants", 303)

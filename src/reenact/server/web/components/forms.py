@@ -67,38 +67,38 @@ class Form:
         return [value for key, value in self._fields if key == name]
 
 
-async def read_form(ask: RequestContext, most: int | None = None) -> Form:
+async def read_form(context: RequestContext, most: int | None = None) -> Form:
     """Return the submitted form; the result is cached in the request.
 
     ``most`` is the limit in bytes. Raises :class:`Problem`.
     """
-    known = ask.request.scope.get(_KNOWN)
+    known = context.request.scope.get(_KNOWN)
     if isinstance(known, Form):
         return known
-    content = ask.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content = context.request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != _FORM:
         raise Problem("unsupported", f"the body has to be {_FORM}")
-    data = await ask.body(most)
+    data = await context.body(most)
     try:
         fields = parse_qsl(
             data.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
         )
     except ValueError:
         raise Problem("malformed", "this is not a form") from None
-    ask.request.scope[_KNOWN] = form = Form(fields)
+    context.request.scope[_KNOWN] = form = Form(fields)
     return form
 
 
-async def check_form(ask: RequestContext) -> None:
+async def check_form(context: RequestContext) -> None:
     """Check that a request with a session cookie is a form of this site with the token of the
     session.
 
     Raises :class:`Problem` otherwise.
     """
-    check_site(ask.request)
-    form = await read_form(ask, 4 * ask.server.limits.payload)
-    if ask.principal.auth == "session":
-        check_token(form.one("csrf"), ask.principal.csrf)
+    check_site(context.request)
+    form = await read_form(context, 4 * context.server.limits.payload)
+    if context.principal.auth == "session":
+        check_token(form.one("csrf"), context.principal.csrf)
 
 
 class FormRequest(RequestContext):
@@ -106,14 +106,14 @@ class FormRequest(RequestContext):
 
     def __init__(
         self,
-        ask: RequestContext,
+        context: RequestContext,
         body: Any = None,
         *,
         path: dict[str, str] | None = None,
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
-        super().__init__(ask.request, ask.server, ask.principal)
+        super().__init__(context.request, context.server, context.principal)
         self._body = body
         self._path = path or {}
         self._query = query
@@ -141,20 +141,22 @@ class FormRequest(RequestContext):
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 
 
-def can_replay(ask: RequestContext) -> bool:
+def can_replay(context: RequestContext) -> bool:
     """Return whether the user is allowed to replay anything."""
-    now = ask.server.now()
-    return any(has_anywhere(ask.principal.grants, one, now) for one in _REPLAYS)
+    now = context.server.now()
+    return any(has_anywhere(context.principal.grants, one, now) for one in _REPLAYS)
 
 
 def missing_permissions(
-    ask: RequestContext, permissions: Iterable[Permission], place: ResourceScope
+    context: RequestContext, permissions: Iterable[Permission], place: ResourceScope
 ) -> list[Permission]:
     """Return the subset of ``permissions`` that the user lacks there."""
-    return [one for one in permissions if not ask.may(one, place).allowed]
+    return [one for one in permissions if not context.may(one, place).allowed]
 
 
-def denial(ask: RequestContext, permissions: Sequence[Permission], place: ResourceScope) -> Html:
+def denial(
+    context: RequestContext, permissions: Sequence[Permission], place: ResourceScope
+) -> Html:
     """Explain which permissions the user lacks, and who can grant them."""
     names: list[Child] = []
     for one in permissions:
@@ -169,12 +171,12 @@ def denial(ask: RequestContext, permissions: Sequence[Permission], place: Resour
         for option, name in (("environment", place.environment), ("app", place.app))
         if name
     )
-    user = quote(ask.principal.name or ask.principal.id)
+    user = quote(context.principal.name or context.principal.id)
     grants = "\n".join(f"reenact user grant {user} {one}{limits}" for one in permissions)
     noun = "the permission " if len(permissions) == 1 else "the permissions "
     it = "it" if len(permissions) == 1 else "them"
     way = f"A tenant admin can grant {it} on the People page or with this command:"
-    if ask.principal.type != "user":
+    if context.principal.type != "user":
         way, grants = f"A tenant admin can make a key that has {it}.", ""
     return tag(
         "div",
@@ -187,7 +189,7 @@ def denial(ask: RequestContext, permissions: Sequence[Permission], place: Resour
 
 
 def form(
-    ask: RequestContext,
+    context: RequestContext,
     action: str,
     *inside: Child,
     button: str,
@@ -202,7 +204,7 @@ def form(
     """
     return tag(
         "form",
-        csrf(ask),
+        csrf(context),
         *inside,
         tag("button", button, class_="main" if main else None, disabled=disabled),
         method="post",
@@ -212,10 +214,10 @@ def form(
 
 
 def confirm_button(
-    ask: RequestContext, action: str, word: str, warning: str, *inside: Child
+    context: RequestContext, action: str, word: str, warning: str, *inside: Child
 ) -> Html:
     """Return a button that opens a confirmation. ``inside`` is part of its form."""
-    sent = form(ask, action, *inside, button=f"Yes, {word.lower()}")
+    sent = form(context, action, *inside, button=f"Yes, {word.lower()}")
     return folded(word, tag("p", warning), sent, class_="confirm")
 
 
@@ -267,15 +269,15 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(text) is not None
 
 
-def new_key(ask: RequestContext) -> str:
+def new_key(context: RequestContext) -> str:
     """Return a new key of a form, which is used as its ``Idempotency-Key``."""
-    return ask.server.secret(16).hex()
+    return context.server.secret(16).hex()
 
 
-async def replay_of(ask: RequestContext, key: str) -> str:
+async def replay_of(context: RequestContext, key: str) -> str:
     """Return the id of the replay that the user created with form ``key``, or an empty string."""
-    async with ask.server.database.reading(ask.tenant) as scope:
-        found = await find_request(scope, f"{ask.principal.type}:{ask.principal.id}", key)
+    async with context.server.database.reading(context.tenant) as scope:
+        found = await find_request(scope, f"{context.principal.type}:{context.principal.id}", key)
     return "" if found is None else str(found.replay_id)
 
 

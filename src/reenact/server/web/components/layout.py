@@ -34,7 +34,7 @@ _PLACES: Final[tuple[tuple[str, str, Permission], ...]] = (
 
 
 def page(
-    ask: RequestContext,
+    context: RequestContext,
     title: str,
     *body: Child,
     here: str = "",
@@ -49,7 +49,7 @@ def page(
     top = tag("div", tag("h1", title), heading, class_="title")
     inside = fragment(
         link("#main", "Skip to the content", class_="skip"),
-        _header(ask, here),
+        _header(context, here),
         tag("main", top, *body, id="main", tabindex="-1"),
     )
     return send(title, inside, status=status, head=head)
@@ -95,8 +95,8 @@ def send(
     return Response(data, status, sent, "text/html; charset=utf-8")
 
 
-def _header(ask: RequestContext, here: str) -> Html:
-    who, now = ask.principal, ask.server.now()
+def _header(context: RequestContext, here: str) -> Html:
+    who, now = context.principal, context.server.now()
     places = [
         tag("li", link(path, label, aria_current="page" if path == here else None))
         for path, label, permission in _PLACES
@@ -112,7 +112,7 @@ def _header(ask: RequestContext, here: str) -> Html:
             tag("span", who.tenant.name, class_="dim"),
             tag(
                 "form",
-                csrf(ask),
+                csrf(context),
                 tag("button", "Sign out", class_="quiet"),
                 method="post",
                 action="/signout",
@@ -122,9 +122,9 @@ def _header(ask: RequestContext, here: str) -> Html:
     )
 
 
-def csrf(ask: RequestContext) -> Html:
+def csrf(context: RequestContext) -> Html:
     """Return the hidden field with the token of the session."""
-    return tag("input", type="hidden", name="csrf", value=ask.principal.csrf)
+    return tag("input", type="hidden", name="csrf", value=context.principal.csrf)
 
 
 def alert(problem: Problem, *, hint: Child = None) -> Html:

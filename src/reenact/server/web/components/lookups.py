@@ -31,34 +31,34 @@ class KnownNames(msgspec.Struct, frozen=True):
     environments: frozenset[str]
 
 
-async def environment_kinds(ask: RequestContext) -> dict[str, str]:
+async def environment_kinds(context: RequestContext) -> dict[str, str]:
     """Return the kinds of all environments by name; nothing without permission to see them.
 
     An unlisted environment counts as production.
     """
-    if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
+    if not has_anywhere(context.principal.grants, "agent:read", context.server.now()):
         return {}
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         return {one.name: one.kind for one in await environments(scope)}
 
 
-async def known_names(ask: RequestContext) -> KnownNames:
+async def known_names(context: RequestContext) -> KnownNames:
     """Return the apps and environments that filters offer to the user."""
-    if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
+    if not has_anywhere(context.principal.grants, "agent:read", context.server.now()):
         return KnownNames({}, frozenset(), frozenset())
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         kinds: dict[str, str] = {one.name: one.kind for one in await environments(scope)}
-        rows = await agent_places(scope, places_of(ask, "agent:read"), _OFFERED)
+        rows = await agent_places(scope, places_of(context, "agent:read"), _OFFERED)
     apps = frozenset(row.app for row in rows)
     return KnownNames(kinds, apps, frozenset(kinds) | {row.environment for row in rows})
 
 
-async def agent_link(ask: RequestContext, agent_id: str, app: str) -> Child:
+async def agent_link(context: RequestContext, agent_id: str, app: str) -> Child:
     """Return the name of an app agent as a link, or its id if it has no name or the user cannot see
     agents."""
     known = None
-    if agent_id and has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
-        async with ask.server.database.reading(ask.tenant) as scope:
+    if agent_id and has_anywhere(context.principal.grants, "agent:read", context.server.now()):
+        async with context.server.database.reading(context.tenant) as scope:
             known = await find_agent(scope, agent_id)
     if known is None:
         return tag("code", agent_id) if agent_id else None

@@ -92,10 +92,12 @@ class ListPart(msgspec.Struct, frozen=True, kw_only=True):
         return f"?{query}#{self.name}"
 
 
-def list_part(ask: RequestContext, name: str) -> ListPart:
+def list_part(context: RequestContext, name: str) -> ListPart:
     """Return the part of a list that the address of the page specifies. Raises :class:`Problem`."""
-    query = tuple((key, value) for key, value in ask.request.query_params.multi_items() if value)
-    return ListPart(name=name, first=ask.number(name, 1, least=1), query=query)
+    query = tuple(
+        (key, value) for key, value in context.request.query_params.multi_items() if value
+    )
+    return ListPart(name=name, first=context.number(name, 1, least=1), query=query)
 
 
 def table(
@@ -130,14 +132,18 @@ def _head(words: str) -> Html:
 
 
 def filters(
-    ask: RequestContext, action: str, *fields: Html, more: Sequence[Html] = (), open_: bool = False
+    context: RequestContext,
+    action: str,
+    *fields: Html,
+    more: Sequence[Html] = (),
+    open_: bool = False,
 ) -> Html:
     """Return a form whose state is the address.
 
     ``more`` are rarely used fields. On a narrow screen it is collapsed while no filter is set
     (``page.js``).
     """
-    asked = any(value for name, value in ask.request.query_params.items() if name != "limit")
+    asked = any(value for name, value in context.request.query_params.items() if name != "limit")
     folded = tag(
         "details", tag("summary", "More filters"), tag("div", *more, class_="fields"), open=open_
     )
@@ -166,7 +172,7 @@ def filters(
 
 
 def field(
-    ask: RequestContext,
+    context: RequestContext,
     name: str,
     label: str,
     *,
@@ -180,7 +186,7 @@ def field(
         "input",
         name=name,
         type=kind,
-        value=ask.query(name),
+        value=context.query(name),
         placeholder=hint or None,
         list=f"known-{name}" if offered else None,
     )
@@ -193,21 +199,23 @@ def field(
     )
 
 
-def choice(ask: RequestContext, name: str, label: str, options: Sequence[tuple[str, str]]) -> Html:
+def choice(
+    context: RequestContext, name: str, label: str, options: Sequence[tuple[str, str]]
+) -> Html:
     """Return a select field with the value from the address. ``options`` are values with labels."""
-    now = ask.query(name)
+    now = context.query(name)
     shown = (tag("option", said, value=value, selected=value == now) for value, said in options)
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 
 def pager(
-    ask: RequestContext, following: str | None, words: tuple[str, str] = ("Newest", "Older")
+    context: RequestContext, following: str | None, words: tuple[str, str] = ("Newest", "Older")
 ) -> Html | None:
     """Return links to the first and the next page of a list, with the current filters.
 
     ``words`` name the order of the list.
     """
-    query = [(name, value) for name, value in ask.request.query_params.multi_items() if value]
+    query = [(name, value) for name, value in context.request.query_params.multi_items() if value]
     kept = [(name, value) for name, value in query if name != "cursor"]
     ways: list[Html] = []
     if len(kept) != len(query):
@@ -217,38 +225,42 @@ def pager(
     return tag("nav", fragment(*ways), aria_label="Pages", class_="pieces") if ways else None
 
 
-def time_filter(ask: RequestContext) -> Html:
+def time_filter(context: RequestContext) -> Html:
     """Return the filter for a time span before now."""
-    return choice(ask, "within", "When", spans(ask))
+    return choice(context, "within", "When", spans(context))
 
 
-def spans(ask: RequestContext) -> list[tuple[str, str]]:
+def spans(context: RequestContext) -> list[tuple[str, str]]:
     """Return the options of ``within``, including a custom value from the address."""
-    now = ask.query("within")
+    now = context.query("within")
     other = [(now, "as the address says")] if now not in ("", *(one for one, _ in _SPANS)) else []
     return [("", "any time"), *_SPANS, *other]
 
 
-def since_until(ask: RequestContext) -> dict[str, str]:
+def since_until(context: RequestContext) -> dict[str, str]:
     """Return the times of a filter in the form of the API. Raises :class:`Problem`."""
-    found = times_of(ask)
+    found = times_of(context)
     within = found.pop("within", 0)
     if within:
-        found["since"] = max(found.get("since", 0), ask.server.now() - within)
+        found["since"] = max(found.get("since", 0), context.server.now() - within)
     return {name: str(value) for name, value in found.items()}
 
 
-def times_of(ask: RequestContext) -> dict[str, int]:
+def times_of(context: RequestContext) -> dict[str, int]:
     """Return ``from``, ``to`` and ``within`` of the address in the form of a search.
 
     Missing ones are omitted. Raises :class:`Problem`.
     """
-    found = {"since": _moment(ask, "from"), "until": _moment(ask, "to"), "within": _span(ask)}
+    found = {
+        "since": _moment(context, "from"),
+        "until": _moment(context, "to"),
+        "within": _span(context),
+    }
     return {name: value for name, value in found.items() if value}
 
 
-def _span(ask: RequestContext) -> int:
-    text = ask.query("within")
+def _span(context: RequestContext) -> int:
+    text = context.query("within")
     if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST):
         if text:
             raise Problem("invalid", "within is a number of milliseconds", field="within")
@@ -256,8 +268,8 @@ def _span(ask: RequestContext) -> int:
     return int(text)
 
 
-def _moment(ask: RequestContext, name: str) -> int:
-    text = ask.query(name)
+def _moment(context: RequestContext, name: str) -> int:
+    text = context.query(name)
     if not text:
         return 0
     try:

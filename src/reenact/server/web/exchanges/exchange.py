@@ -43,21 +43,21 @@ _REPLAYS_SHOWN: Final = 50
 _EXCHANGE: Final = re.compile(r"\b(ex_[0-9a-f]{32})\b")
 
 
-async def show_exchange(ask: RequestContext) -> Response:
+async def show_exchange(context: RequestContext) -> Response:
     """Handle ``GET /exchanges/{id}``: show an exchange that the user can read, with its timeline
     and replays."""
-    found = await read_exchange(ask, ask.path("id"))
-    told = await read_call_details(ask.server, ask.tenant, found)
-    kind = (await environment_kinds(ask)).get(found.environment, "production")
-    timeline, calls = exchange_timeline(found, told, list_part(ask, "from"))
+    found = await read_exchange(context, context.path("id"))
+    told = await read_call_details(context.server, context.tenant, found)
+    kind = (await environment_kinds(context)).get(found.environment, "production")
+    timeline, calls = exchange_timeline(found, told, list_part(context, "from"))
     talks = [one for one in calls if one.talk]
     replays = await search_replays(
-        ask, ReplayFilters(exchange=found.exchange_id), Page(_REPLAYS_SHOWN)
+        context, ReplayFilters(exchange=found.exchange_id), Page(_REPLAYS_SHOWN)
     )
     return page(
-        ask,
+        context,
         found.route_id,
-        _about(found, await agent_link(ask, found.agent_id, found.app)),
+        _about(found, await agent_link(context, found.agent_id, found.app)),
         _not_replayable(found.not_replayable) if found.not_replayable else None,
         _wrong(found),
         _section("What happened", timeline),
@@ -73,7 +73,7 @@ async def show_exchange(ask: RequestContext) -> Response:
         heading=fragment(
             environment(found.environment, kind),
             exchange_status(found.status, http_status_of(found)),
-            _actions(ask, found),
+            _actions(context, found),
         ),
     )
 
@@ -89,12 +89,12 @@ def _section(title: str, *inside: Child) -> Html:
     return tag("section", tag("h2", title), *inside)
 
 
-def _actions(ask: RequestContext, found: ExchangeView) -> Html:
+def _actions(context: RequestContext, found: ExchangeView) -> Html:
     exchange_id = found.exchange_id
     edit = link(url("/exchanges/{}/replay", exchange_id), "Edit and replay", class_="button main")
     return tag(
         "div",
-        edit if can_replay(ask) and not found.not_replayable else None,
+        edit if can_replay(context) and not found.not_replayable else None,
         link(url("/exchanges/{}/related", exchange_id), "Related", class_="button"),
         link(_of_route(found, compare=exchange_id), "Compare with …", class_="button"),
         link(url("/exchanges/{}/view", exchange_id), "Recording", class_="button")

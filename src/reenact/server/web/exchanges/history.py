@@ -45,30 +45,32 @@ __all__ = ["show_history", "show_replays"]
 _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to")
 
 
-async def show_history(ask: RequestContext) -> Response:
+async def show_history(context: RequestContext) -> Response:
     """Handle ``GET /exchanges``: show the exchanges that match the filters in the address, newest
     first."""
-    times = since_until(ask)
-    filters_ = exchange_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
-    found = await search_exchanges(ask, filters_, page_of(ask))
-    known = await known_names(ask)
+    times = since_until(context)
+    filters_ = exchange_filters(context, int(times.get("since", 0)), int(times.get("until", 0)))
+    found = await search_exchanges(context, filters_, page_of(context))
+    known = await known_names(context)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
-    other = ask.query("compare")
+    other = context.query("compare")
     kinds = known.kinds
     rows = (_row(one, kinds.get(one.environment, "production"), other) for one in found.items)
     none = "No exchange matches these filters."
-    if not found.items and not ask.request.query_params:
-        return page(ask, "History", _nothing(), connect_instructions(ask), here="/exchanges")
+    if not found.items and not context.request.query_params:
+        return page(
+            context, "History", _nothing(), connect_instructions(context), here="/exchanges"
+        )
     return page(
-        ask,
+        context,
         "History",
         _comparing(other) if other else None,
-        _filters(ask, found.items, known),
+        _filters(context, found.items, known),
         table(heads, rows, none=none, caption="Exchanges, newest first", brief=True),
-        _hidden(ask) if not found.items else None,
-        pager(ask, found.next),
+        _hidden(context) if not found.items else None,
+        pager(context, found.next),
         here="/exchanges",
-        heading=_ways(ask, bool(found.items)),
+        heading=_ways(context, bool(found.items)),
     )
 
 
@@ -77,11 +79,11 @@ def _nothing() -> Html:
     return tag("p", "There are no exchanges yet that you may read.", class_="none")
 
 
-def _hidden(ask: RequestContext) -> Html | None:
+def _hidden(context: RequestContext) -> Html | None:
     """Return a link to the matching replays if they are hidden."""
-    if ask.query("replay") not in ("", "false"):
+    if context.query("replay") not in ("", "false"):
         return None
-    query = {**dict(ask.request.query_params), "replay": "any", "cursor": ""}
+    query = {**dict(context.request.query_params), "replay": "any", "cursor": ""}
     way = link(url("/exchanges", **query), "Show replays, too")
     return tag("p", "Replays are hidden. ", way, ".")
 
@@ -93,52 +95,52 @@ def _comparing(other: str) -> Html:
     return tag("p", *words, class_="choosing")
 
 
-def _ways(ask: RequestContext, found: bool) -> Html:
+def _ways(context: RequestContext, found: bool) -> Html:
     """Return links to saved searches, to saving this search, and to replaying its results."""
-    kept = kept_query(ask)
+    kept = kept_query(context)
     save = link(url("/searches/new", **kept), "Save this search …", class_="button")
     all_of_it = link(url("/batches/new", **kept), "Replay all of these …", class_="button")
     return tag(
         "div",
         link("/searches", "Saved searches", class_="button"),
         save if kept else None,
-        all_of_it if found and can_replay(ask) else None,
+        all_of_it if found and can_replay(context) else None,
         class_="actions",
     )
 
 
-def _filters(ask: RequestContext, found: Sequence[ExchangeBrief], known: KnownNames) -> Html:
+def _filters(context: RequestContext, found: Sequence[ExchangeBrief], known: KnownNames) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
     routes = {one.route_id for one in found}
     return filters(
-        ask,
+        context,
         "/exchanges",
-        field(ask, "text", "Search", kind="search", hint="id, route, error, correlation"),
-        field(ask, "app", "App", known=apps),
-        field(ask, "environment", "Environment", known=environments),
-        choice(ask, "status", "Status", _options("completed", "failed")),
-        choice(ask, "replay", "Replays", (("", "hidden"), ("any", "shown"), ("true", "only"))),
-        time_filter(ask),
-        _kept(ask, "compare"),
+        field(context, "text", "Search", kind="search", hint="id, route, error, correlation"),
+        field(context, "app", "App", known=apps),
+        field(context, "environment", "Environment", known=environments),
+        choice(context, "status", "Status", _options("completed", "failed")),
+        choice(context, "replay", "Replays", (("", "hidden"), ("any", "shown"), ("true", "only"))),
+        time_filter(context),
+        _kept(context, "compare"),
         more=(
-            field(ask, "route", "Route", known=routes),
+            field(context, "route", "Route", known=routes),
             choice(
-                ask, "replayable", "Replayable", (("", "all"), ("true", "yes"), ("false", "no"))
+                context, "replayable", "Replayable", (("", "all"), ("true", "yes"), ("false", "no"))
             ),
-            field(ask, "correlationId", "Correlation id"),
-            field(ask, "traceId", "Trace id"),
-            field(ask, "from", "From (UTC)", kind="datetime-local"),
-            field(ask, "to", "To (UTC)", kind="datetime-local"),
+            field(context, "correlationId", "Correlation id"),
+            field(context, "traceId", "Trace id"),
+            field(context, "from", "From (UTC)", kind="datetime-local"),
+            field(context, "to", "To (UTC)", kind="datetime-local"),
         ),
-        open_=any(ask.query(name) for name in _SELDOM),
+        open_=any(context.query(name) for name in _SELDOM),
     )
 
 
-def _kept(ask: RequestContext, name: str) -> Html:
+def _kept(context: RequestContext, name: str) -> Html:
     """Return a hidden field that keeps a filter of the address."""
-    value = ask.query(name)
+    value = context.query(name)
     return tag("input", type="hidden", name=name, value=value) if value else Html()
 
 
@@ -180,13 +182,13 @@ def _correlated(name: str) -> Html:
     return link(there, name, class_="dim", title="all with this correlation id")
 
 
-async def show_replays(ask: RequestContext) -> Response:
+async def show_replays(context: RequestContext) -> Response:
     """Handle ``GET /replays``: show the replays that match the filters in the address, newest
     first."""
-    times = since_until(ask)
-    filters_ = replay_filters(ask, int(times.get("since", 0)), int(times.get("until", 0)))
-    found = await search_replays(ask, filters_, page_of(ask))
-    known = await known_names(ask)
+    times = since_until(context)
+    filters_ = replay_filters(context, int(times.get("since", 0)), int(times.get("until", 0)))
+    found = await search_replays(context, filters_, page_of(context))
+    known = await known_names(context)
     kinds = known.kinds
     heads = (
         *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
@@ -195,17 +197,19 @@ async def show_replays(ask: RequestContext) -> Response:
     none = "There are no such replays. Choose an exchange in the history, and replay it."
     listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
     return page(
-        ask,
+        context,
         "Replays",
-        _replay_filters(ask, found.items, known),
+        _replay_filters(context, found.items, known),
         listed,
-        pager(ask, found.next),
+        pager(context, found.next),
         here="/replays",
         heading=tag("div", link("/noise", "Noise rules", class_="button"), class_="actions"),
     )
 
 
-def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: KnownNames) -> Html:
+def _replay_filters(
+    context: RequestContext, found: Sequence[ReplayView], known: KnownNames
+) -> Html:
     """Return the filters, with known names and the latest results as suggestions."""
     apps = known.apps.union(one.app for one in found)
     environments = known.environments.union(one.environment for one in found)
@@ -213,21 +217,21 @@ def _replay_filters(ask: RequestContext, found: Sequence[ReplayView], known: Kno
         {getattr(one, name) for one in found} for name in ("route_id", "requested_by")
     )
     return filters(
-        ask,
+        context,
         "/replays",
-        field(ask, "exchange", "Exchange", hint="original's id"),
-        field(ask, "app", "App", known=apps),
-        field(ask, "environment", "Environment", known=environments),
-        choice(ask, "state", "State", _options(*STATES)),
-        choice(ask, "verdict", "Verdict", _options(*VERDICTS)),
-        time_filter(ask),
+        field(context, "exchange", "Exchange", hint="original's id"),
+        field(context, "app", "App", known=apps),
+        field(context, "environment", "Environment", known=environments),
+        choice(context, "state", "State", _options(*STATES)),
+        choice(context, "verdict", "Verdict", _options(*VERDICTS)),
+        time_filter(context),
         more=(
-            field(ask, "route", "Route", known=routes),
-            field(ask, "by", "By", known=people, hint="who asked"),
-            field(ask, "from", "From (UTC)", kind="datetime-local"),
-            field(ask, "to", "To (UTC)", kind="datetime-local"),
+            field(context, "route", "Route", known=routes),
+            field(context, "by", "By", known=people, hint="who asked"),
+            field(context, "from", "From (UTC)", kind="datetime-local"),
+            field(context, "to", "To (UTC)", kind="datetime-local"),
         ),
-        open_=any(ask.query(name) for name in ("route", "by", "from", "to")),
+        open_=any(context.query(name) for name in ("route", "by", "from", "to")),
     )
 
 

@@ -78,19 +78,19 @@ def rules_at(app: str, route: str) -> str:
     return url("/noise", app=app, route=route)
 
 
-def may_change(ask: RequestContext, app: str) -> bool:
+def may_change(context: RequestContext, app: str) -> bool:
     """Return whether the user is allowed to change the noise rules of ``app``."""
-    return ask.may("replay:execute", ResourceScope(None, app)).allowed
+    return context.may("replay:execute", ResourceScope(None, app)).allowed
 
 
-async def show_noise(ask: RequestContext) -> Response:
+async def show_noise(context: RequestContext) -> Response:
     """Handle ``GET /noise``: show all routes with rules, or the rules of one ``app`` and ``route``."""
-    app, route = ask.query("app"), ask.query("route")
-    return await _rules(ask, app, route) if app and route else await _routes(ask)
+    app, route = context.query("app"), context.query("route")
+    return await _rules(context, app, route) if app and route else await _routes(context)
 
 
-async def _routes(ask: RequestContext) -> Response:
-    found = await list_noise_rules(ask, ask.query("app"), ask.query("route"))
+async def _routes(context: RequestContext) -> Response:
+    found = await list_noise_rules(context, context.query("app"), context.query("route"))
     rows: list[tuple[Child, ...]] = [
         (
             link(rules_at(one.app, one.route), one.route, class_="route"),
@@ -102,7 +102,7 @@ async def _routes(ask: RequestContext) -> Response:
     ]
     none = "No route has rules. Hide a difference where a replay is compared with its original."
     return page(
-        ask,
+        context,
         "Noise",
         tag("p", "What differs in every run, such as ids and times, and does not count."),
         table(("Route", "App", "Rules"), rows, none=none, caption="Routes with noise rules"),
@@ -111,21 +111,21 @@ async def _routes(ask: RequestContext) -> Response:
 
 
 async def _rules(
-    ask: RequestContext, app: str, route: str, problem: Problem | None = None
+    context: RequestContext, app: str, route: str, problem: Problem | None = None
 ) -> Response:
-    found = await list_noise_rules(ask, app, route)
+    found = await list_noise_rules(context, app, route)
     known = found[0] if found else RouteRules(app, route, [])
-    may = may_change(ask, app)
+    may = may_change(context, app)
     heads = ("Where", "What may differ", "Note", "")
-    rows = [_row(ask, known, number, one, may) for number, one in enumerate(known.rules)]
+    rows = [_row(context, known, number, one, may) for number, one in enumerate(known.rules)]
     return page(
-        ask,
+        context,
         "Noise rules",
         tag("p", link("/noise", "Noise"), " of ", tag("b", route), f" in {app}"),
         alert(problem) if problem is not None else None,
         table(heads, rows, none="There are none.", caption=f"Noise rules of {route}"),
-        _learn(ask, app, route, await pairs_of(ask, app, route)) if may else None,
-        _add(ask, app, route) if may else None,
+        _learn(context, app, route, await pairs_of(context, app, route)) if may else None,
+        _add(context, app, route) if may else None,
         tag(
             "p",
             "Verdicts that were given stay; what is compared from now on is compared by these "
@@ -138,10 +138,10 @@ async def _rules(
 
 
 def _row(
-    ask: RequestContext, known: RouteRules, number: int, one: dict[str, Any], may: bool
+    context: RequestContext, known: RouteRules, number: int, one: dict[str, Any], may: bool
 ) -> tuple[Child, ...]:
     remove = form(
-        ask,
+        context,
         "/noise/remove",
         *_named(known.app, known.route),
         tag("input", type="hidden", name="rule", value=msgspec.json.encode(one).decode()),
@@ -165,7 +165,7 @@ def _named(app: str, route: str) -> tuple[Html, Html]:
     )
 
 
-def _learn(ask: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html:
+def _learn(context: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html:
     words = "What differs between two replays in which nothing was changed is noise."
     none = "There are no two completed replays of one exchange of this route without an edit."
     choices = [
@@ -177,7 +177,7 @@ def _learn(ask: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html
         for one in pairs
     ]
     chosen = tag("label", tag("span", "Two replays"), tag("select", *choices, name="replays"))
-    learn = form(ask, "/noise/learn", *_named(app, route), chosen, button="Learn from them")
+    learn = form(context, "/noise/learn", *_named(app, route), chosen, button="Learn from them")
     return tag(
         "section",
         tag("h2", "Learn"),
@@ -186,13 +186,13 @@ def _learn(ask: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html
     )
 
 
-def _add(ask: RequestContext, app: str, route: str) -> Html:
+def _add(context: RequestContext, app: str, route: str) -> Html:
     kinds = tag("dl", *(fragment(tag("dt", name), tag("dd", words)) for name, words in _WORDS))
     return tag(
         "section",
         tag("h2", "Write one"),
         form(
-            ask,
+            context,
             "/noise",
             *_named(app, route),
             input_field("Where, such as /result/body/id", "path", required=True, wide=True),
@@ -215,46 +215,46 @@ def _add(ask: RequestContext, app: str, route: str) -> Html:
     )
 
 
-async def do_add_rule(ask: RequestContext) -> Response:
+async def do_add_rule(context: RequestContext) -> Response:
     """Handle ``POST /noise``: add a rule and redirect to ``back`` or the rules.
 
     If it is refused, show the reason.
     """
-    sent = await read_form(ask)
-    return await _changed(ask, sent, lambda old: merged(old, (_rule(sent),)))
+    sent = await read_form(context)
+    return await _changed(context, sent, lambda old: merged(old, (_rule(sent),)))
 
 
-async def do_remove_rule(ask: RequestContext) -> Response:
+async def do_remove_rule(context: RequestContext) -> Response:
     """Handle ``POST /noise/remove``: delete a rule, if it still exists, and redirect to the rules."""
-    sent = await read_form(ask)
+    sent = await read_form(context)
     try:
         gone = msgspec.json.decode(sent.one("rule"), type=NoiseRule)
     except msgspec.DecodeError:
         raise Problem("invalid", "this is no rule", field="rule") from None
-    return await _changed(ask, sent, lambda old: tuple(one for one in old if one != gone))
+    return await _changed(context, sent, lambda old: tuple(one for one in old if one != gone))
 
 
-async def do_learn_rules(ask: RequestContext) -> Response:
+async def do_learn_rules(context: RequestContext) -> Response:
     """Handle ``POST /noise/learn``: learn rules from two replays."""
-    sent = await read_form(ask)
+    sent = await read_form(context)
     try:
-        wanted = await FormRequest(ask, {"replays": sent.one("replays").split()}).json(Learning)
-        await learn_noise(ask, wanted)
+        wanted = await FormRequest(context, {"replays": sent.one("replays").split()}).json(Learning)
+        await learn_noise(context, wanted)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
-        return await _rules(ask, sent.one("app"), sent.one("route"), problem)
+        return await _rules(context, sent.one("app"), sent.one("route"), problem)
     return RedirectResponse(rules_at(sent.one("app"), sent.one("route")), 303)
 
 
-async def _changed(ask: RequestContext, sent: Form, change: Any) -> Response:
+async def _changed(context: RequestContext, sent: Form, change: Any) -> Response:
     app, route = sent.one("app"), sent.one("route")
     try:
-        await change_noise(ask, app, route, change)
+        await change_noise(context, app, route, change)
     except Problem as problem:
         if problem.status == 403:
             raise
-        return await _rules(ask, app, route, problem)
+        return await _rules(context, app, route, problem)
     one, other = sent.one("a"), sent.one("b")
     there = url("/exchanges/{}/compare/{}", one, other) if one and other else rules_at(app, route)
     replay = sent.one("replay")
@@ -284,12 +284,14 @@ class Pair(msgspec.Struct, frozen=True):
     second_at: int
 
 
-async def pairs_of(ask: RequestContext, app: str, route: str) -> list[Pair]:
+async def pairs_of(context: RequestContext, app: str, route: str) -> list[Pair]:
     """Return pairs of completed replays without an edit: the two newest of each exchange, among the
     newest."""
     wanted = ReplayFilters(state="completed")
-    async with ask.server.database.reading(ask.tenant) as scope:
-        rows = await list_replays(scope, wanted, places_of(ask, "exchange:read"), Page(_LOOKED_AT))
+    async with context.server.database.reading(context.tenant) as scope:
+        rows = await list_replays(
+            scope, wanted, places_of(context, "exchange:read"), Page(_LOOKED_AT)
+        )
     found: dict[str, list[Row[Any]]] = {}
     for row in rows:
         if (row.app, row.route_id) == (app, route) and not unpack(row.patch, list):
@@ -309,9 +311,9 @@ def noise_link(app: str, route: str) -> Html:
     return tag("p", link(rules_at(app, route), "Noise rules of this route"), class_="ways")
 
 
-def hide_links(ask: RequestContext, app: str, one: str, other: str, replay: str = "") -> Beside:
+def hide_links(context: RequestContext, app: str, one: str, other: str, replay: str = "") -> Beside:
     """Return a renderer of links that hide a difference, for users with permission."""
-    if not may_change(ask, app):
+    if not may_change(context, app):
         return lambda root, gap: None
 
     def way(root: tuple[str, ...], gap: PathChange | None) -> Html:
@@ -322,28 +324,30 @@ def hide_links(ask: RequestContext, app: str, one: str, other: str, replay: str 
     return way
 
 
-async def show_hiding(ask: RequestContext) -> Response:
+async def show_hiding(context: RequestContext) -> Response:
     """Handle ``GET /noise/hide``: show the rules that would hide the difference at ``path`` between
     ``a`` and ``b``, with the effect of each."""
-    one, other = [await get_exchange(ask, ask.query(name)) for name in ("a", "b")]
+    one, other = [await get_exchange(context, context.query(name)) for name in ("a", "b")]
     before, after = exchange_of(one), exchange_of(other)
-    async with ask.server.intake.readers.turn(ask.tenant):
-        [now] = await with_rules(ask.server, ask.tenant, one.app, before, after, [()])
-    root, change = _found(now, ask.query("path"))
+    async with context.server.intake.readers.turn(context.tenant):
+        [now] = await with_rules(context.server, context.tenant, one.app, before, after, [()])
+    root, change = _found(now, context.query("path"))
     rules = propose(root, change) if change is not None else (NoiseRule(format_pointer(root)),)
     noted = [msgspec.structs.replace(rule, note=_NOTE) for rule in rules]
-    async with ask.server.intake.readers.turn(ask.tenant):
+    async with context.server.intake.readers.turn(context.tenant):
         then = await with_rules(
-            ask.server, ask.tenant, one.app, before, after, [(rule,) for rule in noted]
+            context.server, context.tenant, one.app, before, after, [(rule,) for rule in noted]
         )
     return page(
-        ask,
+        context,
         "Hide a difference",
-        tag("p", _back(ask), " of ", tag("b", one.route_id), f" in {one.app}"),
-        path_changes([change]) if change is not None else tag("p", tag("code", ask.query("path"))),
+        tag("p", _back(context), " of ", tag("b", one.route_id), f" in {one.app}"),
+        path_changes([change])
+        if change is not None
+        else tag("p", tag("code", context.query("path"))),
         tag("p", "It is now ", badge(now.verdict), f", {_left(now)}."),
         *(
-            _choice(ask, one.app, one.route_id, rule, found, now)
+            _choice(context, one.app, one.route_id, rule, found, now)
             for rule, found in zip(noted, then, strict=True)
         ),
         tag(
@@ -356,21 +360,26 @@ async def show_hiding(ask: RequestContext) -> Response:
     )
 
 
-def _back(ask: RequestContext) -> Html:
+def _back(context: RequestContext) -> Html:
     """Return a link to the page that showed the difference."""
-    pair = url("/exchanges/{}/compare/{}", ask.query("a"), ask.query("b"))
-    replay = ask.query("replay")
+    pair = url("/exchanges/{}/compare/{}", context.query("a"), context.query("b"))
+    replay = context.query("replay")
     return link(url("/replays/{}", replay) if replay else pair, "Comparison")
 
 
 def _choice(
-    ask: RequestContext, app: str, route: str, rule: NoiseRule, then: Comparison, now: Comparison
+    context: RequestContext,
+    app: str,
+    route: str,
+    rule: NoiseRule,
+    then: Comparison,
+    now: Comparison,
 ) -> Html:
     hidden = _count(now) - _count(then)
     fields = {
         "app": app,
         "route": route,
-        **{name: ask.query(name) for name in ("a", "b", "replay")},
+        **{name: context.query(name) for name in ("a", "b", "replay")},
         **{name: str(value) for name, value in msgspec.to_builtins(rule).items()},
         "kind": rule.kind,
     }
@@ -380,7 +389,7 @@ def _choice(
         tag("p", tag("code", rule.path)),
         tag("p", "It would be ", badge(then.verdict), f": {hidden} hidden, {_left(then)}."),
         form(
-            ask,
+            context,
             "/noise",
             *(tag("input", type="hidden", name=name, value=text) for name, text in fields.items()),
             button="Hide it from now on",

@@ -35,26 +35,26 @@ _STEPS: Final = 2_000
 _SIZE: Final = 8 << 20
 
 
-async def show_recordings(ask: RequestContext) -> Response:
+async def show_recordings(context: RequestContext) -> Response:
     """Handle ``GET /recordings``: show the captures that match the filters, newest first."""
     names = ("text", "cursor", "limit")
-    query = {name: ask.query(name) for name in names if ask.query(name)}
-    found = await read_captures(FormRequest(ask, query={**query, **since_until(ask)}))
+    query = {name: context.query(name) for name in names if context.query(name)}
+    found = await read_captures(FormRequest(context, query={**query, **since_until(context)}))
     form = filters(
-        ask,
+        context,
         "/recordings",
-        field(ask, "text", "Search", kind="search", hint="name of the run"),
-        time_filter(ask),
+        field(context, "text", "Search", kind="search", hint="name of the run"),
+        time_filter(context),
         more=(
-            field(ask, "from", "From (UTC)", kind="datetime-local"),
-            field(ask, "to", "To (UTC)", kind="datetime-local"),
+            field(context, "from", "From (UTC)", kind="datetime-local"),
+            field(context, "to", "To (UTC)", kind="datetime-local"),
         ),
-        open_=bool(ask.query("from") or ask.query("to")),
+        open_=bool(context.query("from") or context.query("to")),
     )
     heads = ("Pushed (UTC)", "Run", "Events", "Size", "By", "")
     none = "No run was pushed like this. Push one: reenact push RUN"
     listed = table(heads, map(_row, found.items), none=none, caption="Recordings, newest first")
-    return page(ask, "Recordings", form, listed, pager(ask, found.next), here="/recordings")
+    return page(context, "Recordings", form, listed, pager(context, found.next), here="/recordings")
 
 
 def _row(one: CaptureView) -> tuple[Child, ...]:
@@ -76,33 +76,35 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
     )
 
 
-async def view_capture(ask: RequestContext) -> Response:
+async def view_capture(context: RequestContext) -> Response:
     """Handle ``GET /recordings/{id}/view``: show the run of a capture on a separate page."""
-    row = await find(ask, ask.path("id"))
+    row = await find(context, context.path("id"))
     here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
-    return await _view(ask, row.digest, row.name or row.capture_id, back, here)
+    return await _view(context, row.digest, row.name or row.capture_id, back, here)
 
 
-async def view_exchange(ask: RequestContext) -> Response:
+async def view_exchange(context: RequestContext) -> Response:
     """Handle ``GET /exchanges/{id}/view``: show its recording on a separate page, or 404 if it has
     none."""
-    exchange = exchange_of(await get_exchange(ask, ask.path("id")))
+    exchange = exchange_of(await get_exchange(context, context.path("id")))
     if exchange.recording is None:
         raise Problem("not_found", "this exchange has no recording")
     back = url("/exchanges/{}", exchange.exchange_id), "Exchange"
     here = url("/exchanges/{}/view", exchange.exchange_id)
-    return await _view(ask, exchange.recording.digest, exchange.route_id, back, here)
+    return await _view(context, exchange.recording.digest, exchange.route_id, back, here)
 
 
 async def _view(
-    ask: RequestContext, digest: str, name: str, back: tuple[str, str], here: str
+    context: RequestContext, digest: str, name: str, back: tuple[str, str], here: str
 ) -> Response:
     """Return a separate page with its own content security policy.
 
     Everything is embedded, and nothing is loaded.
     """
-    first = ask.number("from", 1, least=1)
-    html = await _run_view(ask.server, ask.tenant, digest, name, back=back, here=here, first=first)
+    first = context.number("from", 1, least=1)
+    html = await _run_view(
+        context.server, context.tenant, digest, name, back=back, here=here, first=first
+    )
     headers = {"Content-Security-Policy": f"{run_policy()}; frame-ancestors 'none'"}
     return Response(html.encode("utf-8", "replace"), 200, headers, "text/html; charset=utf-8")
 

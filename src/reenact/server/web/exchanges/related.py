@@ -38,11 +38,11 @@ __all__ = [
 ]
 
 
-async def show_related(ask: RequestContext) -> Response:
+async def show_related(context: RequestContext) -> Response:
     """Handle ``GET /exchanges/{id}/related``: show related exchanges that the user can read."""
-    here = ask.path("id")
-    found, lineage = await read_correlation(ask, here), await read_lineage(ask, here)
-    kinds = await environment_kinds(ask)
+    here = context.path("id")
+    found, lineage = await read_correlation(context, here), await read_lineage(context, here)
+    kinds = await environment_kinds(context)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration")
     rows: list[tuple[Child, ...]] = [
         (
@@ -59,7 +59,7 @@ async def show_related(ask: RequestContext) -> Response:
         heads, rows, none="It stands alone.", caption="Exchanges that belong together", brief=True
     )
     return page(
-        ask,
+        context,
         _title(found, here),
         tag("p", link(url("/exchanges/{}", here), "Back to the exchange")),
         tag(

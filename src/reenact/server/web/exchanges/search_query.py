@@ -43,15 +43,15 @@ _SAID: Final = {
 }
 
 
-def search_in(ask: RequestContext) -> dict[str, Any]:
+def search_in(context: RequestContext) -> dict[str, Any]:
     """Return the search in the address of a page in the form of the API.
 
     Raises :class:`Problem`.
     """
-    found: dict[str, Any] = {name: ask.query(name) for name in _WORDS if ask.query(name)}
-    flags = {"replay": with_replays(ask), "replayable": yes_or_no(ask, "replayable")}
+    found: dict[str, Any] = {name: context.query(name) for name in _WORDS if context.query(name)}
+    flags = {"replay": with_replays(context), "replayable": yes_or_no(context, "replayable")}
     found |= {name: value for name, value in flags.items() if value is not None}
-    return found | times_of(ask)
+    return found | times_of(context)
 
 
 def as_search(found: dict[str, Any]) -> Search:
@@ -77,10 +77,10 @@ def from_text(text: str) -> dict[str, Any]:
     return found
 
 
-def kept_query(ask: RequestContext) -> dict[str, str]:
+def kept_query(context: RequestContext) -> dict[str, str]:
     """Return the filters in the address, for use in a different address."""
     names = (*_WORDS, *_FLAGS, "from", "to", "within")
-    return {name: ask.query(name) for name in names if ask.query(name)}
+    return {name: context.query(name) for name in names if context.query(name)}
 
 
 def history_address(search: Search) -> str:

@@ -36,30 +36,30 @@ from reenact.server.web.exchanges.search_query import (
 __all__ = ["do_remove_search", "do_rename_search", "do_save_search", "edit_search", "show_searches"]
 
 
-async def show_searches(ask: RequestContext) -> Response:
+async def show_searches(context: RequestContext) -> Response:
     """Handle ``GET /searches``: list the saved searches by name."""
-    return await _list(ask)
+    return await _list(context)
 
 
-async def _list(ask: RequestContext, problem: Problem | None = None) -> Response:
-    query = {"cursor": ask.query("cursor")} if ask.request.method == "GET" else {}
-    found = await searches.read_searches(FormRequest(ask, query=query))
+async def _list(context: RequestContext, problem: Problem | None = None) -> Response:
+    query = {"cursor": context.query("cursor")} if context.request.method == "GET" else {}
+    found = await searches.read_searches(FormRequest(context, query=query))
     heads = ("Name", "Finds", "By", "Saved (UTC)", "")
     none = "There are no saved searches. Search in the history, and save what you looked for."
-    rows = (_row(ask, one) for one in found.items)
+    rows = (_row(context, one) for one in found.items)
     return page(
-        ask,
+        context,
         "Saved searches",
         alert(problem) if problem is not None else None,
         table(heads, rows, none=none, caption="Saved searches, by name"),
-        pager(ask, found.next, ("First", "Next")),
+        pager(context, found.next, ("First", "Next")),
         here="/exchanges",
         heading=tag("div", link("/exchanges", "History", class_="button"), class_="actions"),
         status=200 if problem is None else problem.status,
     )
 
 
-def _row(ask: RequestContext, one: SavedSearch) -> tuple[Child, ...]:
+def _row(context: RequestContext, one: SavedSearch) -> tuple[Child, ...]:
     said = search_text(one.filters)
     place = history_address(one.filters)
     return (
@@ -67,31 +67,31 @@ def _row(ask: RequestContext, one: SavedSearch) -> tuple[Child, ...]:
         said or "every exchange except replays",
         one.changed_by,
         stamp(one.changed_at),
-        _actions(ask, one),
+        _actions(context, one),
     )
 
 
-def _actions(ask: RequestContext, one: SavedSearch) -> Html:
+def _actions(context: RequestContext, one: SavedSearch) -> Html:
     replay = link(url("/batches/new", saved=one.name), "Replay all …", class_="button")
     return tag(
         "div",
-        replay if can_replay(ask) else None,
-        _changes(ask, one) if _is_own(ask, one) else None,
+        replay if can_replay(context) else None,
+        _changes(context, one) if _is_own(context, one) else None,
         class_="actions",
     )
 
 
-def _is_own(ask: RequestContext, one: SavedSearch) -> bool:
-    mine = one.changed_by == (ask.principal.name or ask.principal.id)
-    return mine or ask.may("tenant:admin").allowed
+def _is_own(context: RequestContext, one: SavedSearch) -> bool:
+    mine = one.changed_by == (context.principal.name or context.principal.id)
+    return mine or context.may("tenant:admin").allowed
 
 
-def _changes(ask: RequestContext, one: SavedSearch) -> Html:
+def _changes(context: RequestContext, one: SavedSearch) -> Html:
     return fragment(
         folded(
             "Rename",
             form(
-                ask,
+                context,
                 url("/searches/{}/rename", one.name),
                 input_field("New name", "name", required=True),
                 button="Rename it",
@@ -99,30 +99,35 @@ def _changes(ask: RequestContext, one: SavedSearch) -> Html:
             class_="confirm",
         ),
         confirm_button(
-            ask, url("/searches/{}/remove", one.name), "Delete", "The exchanges stay as they are."
+            context,
+            url("/searches/{}/remove", one.name),
+            "Delete",
+            "The exchanges stay as they are.",
         ),
     )
 
 
-async def edit_search(ask: RequestContext) -> Response:
+async def edit_search(context: RequestContext) -> Response:
     """Handle ``GET /searches/new``: show the form to save the search in the address."""
-    return _form(ask, search_in(ask))
+    return _form(context, search_in(context))
 
 
-def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None = None) -> Response:
+def _form(
+    context: RequestContext, search: dict[str, Any], problem: Problem | None = None
+) -> Response:
     from_address = {name: value for name, value in search.items() if name != "within"}
     said = filter_texts(as_search(from_address))
     return page(
-        ask,
+        context,
         "Save a search",
         alert(problem) if problem is not None else None,
         facts(said) if said else tag("p", "Every exchange.", class_="dim"),
         form(
-            ask,
+            context,
             "/searches",
             tag("input", type="hidden", name="search", value=to_text(from_address)),
             input_field("Name", "name", required=True),
-            choice(ask, "within", "Exchanges of", spans(ask)),
+            choice(context, "within", "Exchanges of", spans(context)),
             button="Save it",
             main=True,
         ),
@@ -137,42 +142,42 @@ def _form(ask: RequestContext, search: dict[str, Any], problem: Problem | None =
     )
 
 
-async def do_save_search(ask: RequestContext) -> Response:
+async def do_save_search(context: RequestContext) -> Response:
     """Handle ``POST /searches``: save the search and redirect to the list.
 
     If it is refused, show the form with the reason.
     """
-    sent = await read_form(ask)
+    sent = await read_form(context)
     search, within = from_text(sent.one("search")), sent.one("within")
     if within.isascii() and within.isdigit():
         search["within"] = int(within)
     try:
-        await searches.put_search(FormRequest(ask, search, path={"name": sent.one("name")}))
+        await searches.put_search(FormRequest(context, search, path={"name": sent.one("name")}))
     except Problem as problem:
         if problem.status == 403:
             raise
-        return _form(ask, search, problem)
+        return _form(context, search, problem)
     return RedirectResponse("/searches", 303)
 
 
-async def do_rename_search(ask: RequestContext) -> Response:
+async def do_rename_search(context: RequestContext) -> Response:
     """Handle ``POST /searches/{name}/rename``: rename the search and redirect to the list."""
-    name = (await read_form(ask)).one("name")
+    name = (await read_form(context)).one("name")
     try:
-        await searches.rename(ask, name)
+        await searches.rename(context, name)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
-        return await _list(ask, problem)
+        return await _list(context, problem)
     return RedirectResponse("/searches", 303)
 
 
-async def do_remove_search(ask: RequestContext) -> Response:
+async def do_remove_search(context: RequestContext) -> Response:
     """Handle ``POST /searches/{name}/remove``: delete the search and redirect to the list."""
     try:
-        await searches.remove(ask)
+        await searches.remove(context)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
-        return await _list(ask, problem)
+        return await _list(context, problem)
     return RedirectResponse("/searches", 303)

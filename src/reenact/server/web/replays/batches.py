@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.auth.permissions import Permission, ResourceScope, replay_permission
 from reenact.server.batches.plan import standing_at
-from reenact.server.batches.schema import BatchAsked, BatchView, ItemView
+from reenact.server.batches.schema import BatchRequest, BatchView, ItemView
 from reenact.server.batches.searches import read_search
 from reenact.server.batches.service import (
     ITEM_FILTERS,
@@ -78,9 +78,9 @@ _SHORT: Final = 8
 _SENTENCE: Final = 120
 
 
-async def show_batches(ask: RequestContext) -> Response:
+async def show_batches(context: RequestContext) -> Response:
     """Handle the list of batches."""
-    found = await search_batches(ask, ask.query("state"), page_of(ask))
+    found = await search_batches(context, context.query("state"), page_of(context))
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
     none = "There are no batches. Search in the history, and replay all that is found."
     listed = table(
@@ -91,10 +91,10 @@ async def show_batches(ask: RequestContext) -> Response:
         brief=True,
     )
     return page(
-        ask,
+        context,
         "Batches",
         listed,
-        pager(ask, found.next),
+        pager(context, found.next),
         here="/batches",
         heading=tag("div", link("/searches", "Saved searches", class_="button"), class_="actions"),
     )
@@ -118,21 +118,25 @@ def _named(one: BatchView) -> str:
     return one.saved or words or one.batch_id
 
 
-async def show_batch(ask: RequestContext) -> Response:
+async def show_batch(context: RequestContext) -> Response:
     """Handle the page of a batch: its plan or its progress."""
-    return await _batch(ask)
+    return await _batch(context)
 
 
-async def _batch(ask: RequestContext, problem: Problem | None = None) -> Response:
-    found = await read_batch(ask, ask.path("id"))
+async def _batch(context: RequestContext, problem: Problem | None = None) -> Response:
+    found = await read_batch(context, context.path("id"))
     over = found.state in ("completed", "cancelled")
     live = found.state in ("running", "cancelling")
-    items = await _requested_items(ask, found.batch_id)
+    items = await _requested_items(context, found.batch_id)
     return page(
-        ask,
+        context,
         f"Batch: {_named(found)}",
         alert(problem) if problem is not None else None,
-        *(_actions(ask, found, over, await _refusal(ask, found)) if can_replay(ask) else ()),
+        *(
+            _actions(context, found, over, await _refusal(context, found))
+            if can_replay(context)
+            else ()
+        ),
         tag(
             "div",
             tag("div", progress_of(found), data_part="progress") if found.confirmed_at else None,
@@ -144,7 +148,7 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
         ),
         tag(
             "div",
-            causes_of(found.batch_id, (await read_causes(ask, found.batch_id, _CAUSES)).items),
+            causes_of(found.batch_id, (await read_causes(context, found.batch_id, _CAUSES)).items),
             data_part="causes",
         )
         if found.confirmed_at
@@ -153,22 +157,22 @@ async def _batch(ask: RequestContext, problem: Problem | None = None) -> Respons
         tag(
             "section",
             tag("h2", "Exchanges"),
-            _only(ask, found),
+            _only(context, found),
             tag(
                 "div",
-                _items(items.items, await environment_kinds(ask)),
-                pager(ask, items.next, ("First", "Next")),
+                _items(items.items, await environment_kinds(context)),
+                pager(context, items.next, ("First", "Next")),
                 data_part="items",
             ),
         ),
         here="/batches",
-        heading=fragment(batch_state(found), _ways(ask, found)),
+        heading=fragment(batch_state(found), _ways(context, found)),
         status=200 if problem is None else problem.status,
         head=(tag("noscript", tag("meta", http_equiv="refresh", content="2")),) if live else (),
     )
 
 
-def _ways(ask: RequestContext, found: BatchView) -> Html | None:
+def _ways(context: RequestContext, found: BatchView) -> Html | None:
     """Return links to the search, and to a new plan for it."""
     if found.search is None:
         return None
@@ -177,7 +181,7 @@ def _ways(ask: RequestContext, found: BatchView) -> Html | None:
     return tag(
         "div",
         link(here, "In the history", class_="button"),
-        link(again, "Plan it again …", class_="button") if can_replay(ask) else None,
+        link(again, "Plan it again …", class_="button") if can_replay(context) else None,
         class_="actions",
     )
 
@@ -186,9 +190,9 @@ def _again(place: str) -> str:
     return "?".join(filter(None, ("/batches/new", place.partition("?")[2])))
 
 
-def _only(ask: RequestContext, found: BatchView) -> Html | None:
+def _only(context: RequestContext, found: BatchView) -> Html | None:
     """Render the active filter with a link to all replays."""
-    said = _item_filters(ask)
+    said = _item_filters(context)
     verdict, cause = said.get("verdict", ""), said.get("cause", "")
     if not verdict and not cause:
         return None
@@ -204,40 +208,40 @@ def _known(found: BatchView) -> str:
     return " ".join((found.state, found.hindered, *map(str, counts)))
 
 
-def _item_filters(ask: RequestContext) -> dict[str, str]:
+def _item_filters(context: RequestContext) -> dict[str, str]:
     """Return the filters of the address; none after a submitted form."""
-    shown = ask.request.method == "GET"
-    return {name: ask.query(name) if shown else "" for name in ITEM_FILTERS}
+    shown = context.request.method == "GET"
+    return {name: context.query(name) if shown else "" for name in ITEM_FILTERS}
 
 
-async def _requested_items(ask: RequestContext, batch_id: str) -> ListResponse[ItemView]:
+async def _requested_items(context: RequestContext, batch_id: str) -> ListResponse[ItemView]:
     """Return the items of the requested page; the first ones after a submitted form."""
-    shown = ask.request.method == "GET"
-    after, limit = (ask.number("cursor", 0), ask.limit) if shown else (0, _ITEMS)
-    return await read_items(ask, batch_id, _item_filters(ask), after, limit)
+    shown = context.request.method == "GET"
+    after, limit = (context.number("cursor", 0), context.limit) if shown else (0, _ITEMS)
+    return await read_items(context, batch_id, _item_filters(context), after, limit)
 
 
-async def _refusal(ask: RequestContext, found: BatchView) -> Html | None:
+async def _refusal(context: RequestContext, found: BatchView) -> Html | None:
     """Explain why the user can confirm no part of a plan; None when they can."""
     if found.state != "planned":
         return None
     places = list({ResourceScope(one.environment, one.app): None for one in found.plan.groups})
     first: Html | None = None
-    async with ask.server.database.reading(ask.tenant) as scope:
+    async with context.server.database.reading(context.tenant) as scope:
         for place in places:
-            standing = await standing_at(ask, scope, place, found.boundaries, found.reason)
+            standing = await standing_at(context, scope, place, found.boundaries, found.reason)
             if standing.refused is None:
                 return None
             live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
-            lacking = missing_permissions(ask, [replay_permission(standing.kind), *live], place)
+            lacking = missing_permissions(context, [replay_permission(standing.kind), *live], place)
             denied = standing.refused.status == 403 and bool(lacking)
-            why = denial(ask, lacking, place) if denied else alert(standing.refused)
+            why = denial(context, lacking, place) if denied else alert(standing.refused)
             first = first or why
     return first
 
 
 def _actions(
-    ask: RequestContext, found: BatchView, over: bool, refusal: Html | None
+    context: RequestContext, found: BatchView, over: bool, refusal: Html | None
 ) -> Iterator[Html]:
     if found.state == "planned":
         number = count(found.plan.replayable, "exchange")
@@ -249,20 +253,23 @@ def _actions(
         yield tag(
             "div",
             form(
-                ask,
+                context,
                 url("/batches/{}/confirm", found.batch_id),
                 button=f"Replay {number}",
                 main=True,
                 disabled=refusal is not None,
             ),
             confirm_button(
-                ask, url("/batches/{}/cancel", found.batch_id), "Drop the plan", "It is gone then."
+                context,
+                url("/batches/{}/cancel", found.batch_id),
+                "Drop the plan",
+                "It is gone then.",
             ),
             class_="actions",
         )
     elif not over:
         warning = "What waits is not tried any more; replays under way are told to end."
-        yield confirm_button(ask, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
+        yield confirm_button(context, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
 
 
 def _items(items: list[ItemView], kinds: dict[str, str]) -> Html:
@@ -298,20 +305,20 @@ def _end(exchange_id: str) -> str:
     return exchange_id if len(exchange_id) <= _SHORT else f"…{exchange_id[-_SHORT:]}"
 
 
-async def do_confirm_batch(ask: RequestContext) -> Response:
+async def do_confirm_batch(context: RequestContext) -> Response:
     """Confirm a batch, which starts it, and redirect to it."""
     try:
-        found = await confirm_batch(ask, ask.path("id"))
+        found = await confirm_batch(context, context.path("id"))
     except Problem as problem:
         if problem.status in (403, 404):
             raise
-        return await _batch(ask, problem)
+        return await _batch(context, problem)
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
 
 
-async def do_cancel_batch(ask: RequestContext) -> Response:
+async def do_cancel_batch(context: RequestContext) -> Response:
     """``POST /batches/{id}/cancel``: cancel the pending replays and redirect to the batch."""
-    found = await cancel_batch(ask, ask.path("id"))
+    found = await cancel_batch(context, context.path("id"))
     return RedirectResponse(url("/batches/{}", found.batch_id), 303)
 
 
@@ -322,26 +329,28 @@ _MODES: Final = (
 )
 _VARIABLES: Final = (("current", "current values"), ("recorded", "recorded values"))
 _REVISIONS: Final = (("current", "as it is now"), ("same", "only if it is as it was"))
-_UNSAID: Final = BatchAsked()
+_UNSAID: Final = BatchRequest()
 
 
-async def edit_batch(ask: RequestContext) -> Response:
+async def edit_batch(context: RequestContext) -> Response:
     """Show the form.
 
     The exchanges to replay come from the search in the address, or from a saved search.
     """
-    saved = ask.query("saved")
-    return _form(ask, await _saved_search(ask, saved) if saved else search_in(ask), saved=saved)
+    saved = context.query("saved")
+    return _form(
+        context, await _saved_search(context, saved) if saved else search_in(context), saved=saved
+    )
 
 
-async def _saved_search(ask: RequestContext, saved: str) -> dict[str, Any]:
-    found = await read_search(FormRequest(ask, path={"name": saved}))
+async def _saved_search(context: RequestContext, saved: str) -> dict[str, Any]:
+    found = await read_search(FormRequest(context, path={"name": saved}))
     search: dict[str, Any] = msgspec.to_builtins(found.filters)
     return search
 
 
 def _form(
-    ask: RequestContext,
+    context: RequestContext,
     search: dict[str, Any],
     problem: Problem | None = None,
     *,
@@ -351,15 +360,15 @@ def _form(
     """Return the form. ``sent`` is its submitted content."""
     said = filter_texts(as_search(search))
     name, value = ("saved", saved) if saved else ("search", to_text(search))
-    typed = FormRequest(ask, query=dict(sent.pairs) if sent is not None else {})
+    typed = FormRequest(context, query=dict(sent.pairs) if sent is not None else {})
     return page(
-        ask,
+        context,
         "Replay many",
         alert(problem) if problem is not None else None,
         tag("p", f"All exchanges of {saved or 'this search'}, 10,000 at most:"),
         facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
         form(
-            ask,
+            context,
             "/batches",
             tag("input", type="hidden", name=name, value=value),
             _fields(typed),
@@ -388,11 +397,11 @@ def _fields(typed: RequestContext) -> Html:
     )
 
 
-async def do_plan_batch(ask: RequestContext) -> Response:
+async def do_plan_batch(context: RequestContext) -> Response:
     """Redirect to the plan, or show the form with the problem."""
-    sent = await read_form(ask)
+    sent = await read_form(context)
     saved = sent.one("saved")
-    search = await _saved_search(ask, saved) if saved else from_text(sent.one("search"))
+    search = await _saved_search(context, saved) if saved else from_text(sent.one("search"))
     which: dict[str, Any] = {"saved": saved} if saved else {"search": search}
     wanted = _wanted(sent)
     try:
@@ -400,12 +409,12 @@ async def do_plan_batch(ask: RequestContext) -> Response:
         check_reason(
             "non-production", live, reason
         )  # the plan checks the kinds of the environments
-        asked = await FormRequest(ask, {**which, **wanted}).json(BatchAsked)
-        made = await plan_batch(ask, asked)
+        asked = await FormRequest(context, {**which, **wanted}).json(BatchRequest)
+        made = await plan_batch(context, asked)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
-        return _form(ask, search, problem, saved=saved, sent=sent)
+        return _form(context, search, problem, saved=saved, sent=sent)
     return RedirectResponse(url("/batches/{}", made.batch_id), 303)
 
 

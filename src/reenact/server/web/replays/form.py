@@ -87,18 +87,18 @@ class _Sheet(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-async def edit_replay(ask: RequestContext) -> Response:
+async def edit_replay(context: RequestContext) -> Response:
     """Handle ``GET …/{id}/replay``: show the form with the recorded payload, or the payload of the
     replay ``like``. The address contains the key of the form."""
-    key, like = ask.query("form"), ask.query("like")
-    row = await get_exchange(ask, ask.path("id"))
+    key, like = context.query("form"), context.query("like")
+    row = await get_exchange(context, context.path("id"))
     if not is_key(key):
-        there = url("/exchanges/{}/replay", row.exchange_id, like=like, form=new_key(ask))
+        there = url("/exchanges/{}/replay", row.exchange_id, like=like, form=new_key(context))
         return RedirectResponse(there, 303)
     exchange = exchange_of(row)
     start, options = exchange.start, Options()
     if like:
-        start, options = await _as_before(ask, exchange, like)
+        start, options = await _as_before(context, exchange, like)
     draft = draft_of(start)
     made, mistakes = payload_of(draft, exchange.start)
     sheet = _Sheet(
@@ -110,15 +110,17 @@ async def edit_replay(ask: RequestContext) -> Response:
         mistakes=mistakes,
         key=key,
     )
-    return await _show(ask, sheet)
+    return await _show(context, sheet)
 
 
-async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tuple[Payload, Options]:
+async def _as_before(
+    context: RequestContext, exchange: Exchange, like: str
+) -> tuple[Payload, Options]:
     """Return the payload and options of the earlier replay ``like``. Raises :class:`Problem`."""
-    before = await read_replay(ask, like)
+    before = await read_replay(context, like)
     if before.source_exchange_id != exchange.exchange_id or not before.exchange_id:
         raise Problem("not_found", "this exchange has no such replay")
-    ran = exchange_of(await get_exchange(ask, before.exchange_id))
+    ran = exchange_of(await get_exchange(context, before.exchange_id))
     options = Options(
         boundaries=before.boundaries,
         strict=before.strict,
@@ -129,43 +131,43 @@ async def _as_before(ask: RequestContext, exchange: Exchange, like: str) -> tupl
     return ran.start, options
 
 
-async def preview_replay(ask: RequestContext) -> Response:
+async def preview_replay(context: RequestContext) -> Response:
     """Handle ``POST …/{id}/replay/preview``: show the submitted form and its effect."""
-    return await _show(ask, await _read(ask))
+    return await _show(context, await _read(context))
 
 
-async def check_replay(ask: RequestContext) -> Response:
+async def check_replay(context: RequestContext) -> Response:
     """Return only the panel, for a form that is being filled in."""
-    _, html = await _panel(ask, await _read(ask))
+    _, html = await _panel(context, await _read(context))
     return Response(str(html).encode("utf-8", "replace"), media_type="text/html; charset=utf-8")
 
 
-async def do_replay(ask: RequestContext) -> Response:
+async def do_replay(context: RequestContext) -> Response:
     """Handle ``POST …/{id}/replay``: create the replay and redirect to it, or show the form with
     the problem."""
-    sheet = await _read(ask)
+    sheet = await _read(context)
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
-        return await _show(ask, sheet, problem)
-    wanted = await FormRequest(ask, sheet.body()).json(ReplayRequest)
-    before = await replay_of(ask, sheet.key)
+        return await _show(context, sheet, problem)
+    wanted = await FormRequest(context, sheet.body()).json(ReplayRequest)
+    before = await replay_of(context, sheet.key)
     try:
-        made = await request_replay(ask, sheet.row.exchange_id, wanted, sheet.key)
+        made = await request_replay(context, sheet.row.exchange_id, wanted, sheet.key)
     except Problem as problem:
         if problem.status == 404:
             raise
-        return await _show(ask, sheet, problem)
+        return await _show(context, sheet, problem)
     sent = "before" if before else ""
     return RedirectResponse(url("/replays/{}", made.replay_id, sent=sent), 303)
 
 
-async def _form(ask: RequestContext) -> Form:
-    return await read_form(ask, 4 * ask.server.limits.payload)
+async def _form(context: RequestContext) -> Form:
+    return await read_form(context, 4 * context.server.limits.payload)
 
 
-async def _read(ask: RequestContext) -> _Sheet:
-    form = await _form(ask)
-    row = await get_exchange(ask, ask.path("id"))
+async def _read(context: RequestContext) -> _Sheet:
+    form = await _form(context)
+    row = await get_exchange(context, context.path("id"))
     exchange, draft = exchange_of(row), read_draft(form)
     made, mistakes = payload_of(draft, exchange.start)
     return _Sheet(
@@ -175,32 +177,32 @@ async def _read(ask: RequestContext) -> _Sheet:
         options=read_options(form),
         made=made,
         mistakes=mistakes,
-        key=form.one("once") if is_key(form.one("once")) else new_key(ask),
+        key=form.one("once") if is_key(form.one("once")) else new_key(context),
     )
 
 
-async def _panel(ask: RequestContext, sheet: _Sheet) -> tuple[ReplayPlan, Html]:
-    wanted = await FormRequest(ask, sheet.body()).json(ReplayRequest)
-    outlook = await plan_replay(ask, sheet.row, wanted)
-    told = await read_call_details(ask.server, ask.tenant, sheet.exchange)
+async def _panel(context: RequestContext, sheet: _Sheet) -> tuple[ReplayPlan, Html]:
+    wanted = await FormRequest(context, sheet.body()).json(ReplayRequest)
+    outlook = await plan_replay(context, sheet.row, wanted)
+    told = await read_call_details(context.server, context.tenant, sheet.exchange)
     start, made = sheet.exchange.start, sheet.made
-    return outlook, plan_panel(ask, outlook, wanted, sheet.mistakes, start, made, told)
+    return outlook, plan_panel(context, outlook, wanted, sheet.mistakes, start, made, told)
 
 
-async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = None) -> Response:
+async def _show(context: RequestContext, sheet: _Sheet, problem: Problem | None = None) -> Response:
     exchange = sheet.exchange
-    before = await replay_of(ask, sheet.key)
+    before = await replay_of(context, sheet.key)
     otherwise = problem is not None and problem.code == "idempotency_conflict"
-    key = new_key(ask) if otherwise else sheet.key
+    key = new_key(context) if otherwise else sheet.key
     once = tag("input", type="hidden", name="once", value=key)
-    kinds = await environment_kinds(ask)
-    outlook, plan = await _panel(ask, sheet)
+    kinds = await environment_kinds(context)
+    outlook, plan = await _panel(context, sheet)
     form = editor(
         exchange,
         sheet.draft,
         sheet.options,
-        await _agents(ask, sheet.row.app),
-        csrf(ask),
+        await _agents(context, sheet.row.app),
+        csrf(context),
         once,
         plan=plan,
         mistakes=sheet.mistakes,
@@ -208,7 +210,7 @@ async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = No
         needs_reason=outlook.needs_reason,
     )
     return page(
-        ask,
+        context,
         f"Edit and replay {exchange.route_id}",
         tag(
             "p",
@@ -228,11 +230,11 @@ async def _show(ask: RequestContext, sheet: _Sheet, problem: Problem | None = No
     )
 
 
-async def _agents(ask: RequestContext, app: str) -> list[AgentView]:
+async def _agents(context: RequestContext, app: str) -> list[AgentView]:
     """Return the app agents of ``app`` that the user can see."""
-    if not has_anywhere(ask.principal.grants, "agent:read", ask.server.now()):
+    if not has_anywhere(context.principal.grants, "agent:read", context.server.now()):
         return []
-    found = await read_agents(FormRequest(ask, query={"limit": "500", "app": app}))
+    found = await read_agents(FormRequest(context, query={"limit": "500", "app": app}))
     return sorted(found.items, key=lambda one: (one.state != "online", one.environment, one.name))
 
 

@@ -70,25 +70,27 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.goal is not None and needs_reason(self.goal.kind, self.boundaries)
 
 
-async def plan_replay(ask: RequestContext, source: Row[Any], wanted: ReplayRequest) -> ReplayPlan:
+async def plan_replay(
+    context: RequestContext, source: Row[Any], wanted: ReplayRequest
+) -> ReplayPlan:
     """Return the decision that would be made now. Nothing is written."""
     goal: ReplayTarget | None = None
     try:
-        async with ask.server.database.reading(ask.tenant) as scope:
-            goal = await aim(ask, scope, source, wanted)
-        found = plan(ask, source, wanted, goal)
+        async with context.server.database.reading(context.tenant) as scope:
+            goal = await aim(context, scope, source, wanted)
+        found = plan(context, source, wanted, goal)
     except Problem as problem:
         outlook = ReplayPlan(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)
         if goal is None or not outlook.is_denied:
             return outlook
-        lacking = tuple(missing_permissions(ask, outlook.permissions, goal.place))
+        lacking = tuple(missing_permissions(context, outlook.permissions, goal.place))
         return msgspec.structs.replace(outlook, denied=lacking)
     rule = found.decision.rule
     return ReplayPlan(goal=goal, rule=rule, problem=None, boundaries=wanted.boundaries)
 
 
 def plan_panel(
-    ask: RequestContext,
+    context: RequestContext,
     outlook: ReplayPlan,
     wanted: ReplayRequest,
     mistakes: Sequence[Mistake],
@@ -104,7 +106,7 @@ def plan_panel(
         "div",
         _mistakes(mistakes) if mistakes else None,
         _where(outlook),
-        _problem(ask, outlook),
+        _problem(context, outlook),
         _edit(wanted, start, made) if made is not None else None,
         _boundaries(wanted.boundaries, told),
         contained(_containment(outlook.goal), wanted.boundaries),
@@ -136,13 +138,13 @@ def _place(one: Mistake) -> str:
     return f"{one.field}, {position_text(one)}" if one.line else one.field
 
 
-def _problem(ask: RequestContext, outlook: ReplayPlan) -> Html | None:
+def _problem(context: RequestContext, outlook: ReplayPlan) -> Html | None:
     """Show the problem, with a link to solve it."""
     problem = outlook.problem
     if problem is None:
         return None
     if outlook.goal is not None and outlook.denied:
-        return denial(ask, outlook.denied, outlook.goal.place)
+        return denial(context, outlook.denied, outlook.goal.place)
     if problem.code not in _MISSING:
         return alert(problem)
     place, words = _MISSING[problem.code]

@@ -61,25 +61,27 @@ _WAY: Final = (
 _SAME: Final = "This is the replay that came of it; there is no second one."
 
 
-async def show_replay(ask: RequestContext) -> Response:
+async def show_replay(context: RequestContext) -> Response:
     """Handle ``GET /replays/{id}``: show the progress, or the original and the replay at the end."""
-    found = await read_replay(ask, ask.path("id"))
-    kind = (await environment_kinds(ask)).get(found.environment, "production")
+    found = await read_replay(context, context.path("id"))
+    kind = (await environment_kinds(context)).get(found.environment, "production")
     over = found.state in TERMINAL
     place = ResourceScope(found.environment, found.app)
     needed = replay_permission("non-production" if kind == "non-production" else "production")
-    denied = missing_permissions(ask, [needed], place) if can_replay(ask) and not over else []
+    denied = (
+        missing_permissions(context, [needed], place) if can_replay(context) and not over else []
+    )
     refresh = tag("noscript", tag("meta", http_equiv="refresh", content="2"))
     return page(
-        ask,
+        context,
         f"Replay of {found.route_id}",
         already_sent_notice(found.source_exchange_id, _SAME)
-        if ask.query("sent") == "before"
+        if context.query("sent") == "before"
         else None,
         _progress(found),
-        denial(ask, denied, place) if denied else None,
-        _about(ask, found, await agent_link(ask, found.agent_id, found.app)),
-        await _compared(ask, found) if over and found.exchange_id else None,
+        denial(context, denied, place) if denied else None,
+        _about(context, found, await agent_link(context, found.agent_id, found.app)),
+        await _compared(context, found) if over and found.exchange_id else None,
         here="/replays",
         heading=fragment(
             environment(found.environment, kind),
@@ -90,7 +92,7 @@ async def show_replay(ask: RequestContext) -> Response:
                 judged(found.verdict, "", found.ending, found.http_status),
                 data_part="state",
             ),
-            _actions(ask, found, over, denied),
+            _actions(context, found, over, denied),
         ),
         head=() if over else (refresh,),
     )
@@ -135,7 +137,7 @@ def _step(label: str, at: int, now: bool, since: int) -> Html:
     )
 
 
-def _about(ask: RequestContext, found: ReplayView, agent: Child) -> Html:
+def _about(context: RequestContext, found: ReplayView, agent: Child) -> Html:
     edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
     return fragment(
         facts(
@@ -148,7 +150,7 @@ def _about(ask: RequestContext, found: ReplayView, agent: Child) -> Html:
                 ("Drivers", drivers_of(found.containment)),
                 ("Files", files_of(found.containment)),
                 ("Environment variables", f"{found.environment_variables} values"),
-                ("Audit record", _record(ask, found)),
+                ("Audit record", _record(context, found)),
                 ("Replay", tag("code", found.replay_id)),
             )
         ),
@@ -160,21 +162,21 @@ def _exchange(exchange_id: str) -> Html:
     return link(url("/exchanges/{}", exchange_id), tag("code", exchange_id))
 
 
-def _record(ask: RequestContext, found: ReplayView) -> Child:
+def _record(context: RequestContext, found: ReplayView) -> Child:
     """Render the audit record, with a link for users who can read the log."""
     name = f"№ {found.audit_seq}"
-    return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(ask) else name
+    return link(url("/audit/{}", str(found.audit_seq)), name) if _may_audit(context) else name
 
 
-def _may_audit(ask: RequestContext) -> bool:
-    return has_anywhere(ask.principal.grants, "audit:read", ask.server.now())
+def _may_audit(context: RequestContext) -> bool:
+    return has_anywhere(context.principal.grants, "audit:read", context.server.now())
 
 
 def _actions(
-    ask: RequestContext, found: ReplayView, over: bool, denied: Sequence[Permission]
+    context: RequestContext, found: ReplayView, over: bool, denied: Sequence[Permission]
 ) -> Html:
     cancel = form(
-        ask,
+        context,
         url("/replays/{}/cancel", found.replay_id),
         button="Cancel the replay",
         class_="",
@@ -186,10 +188,10 @@ def _actions(
     further = link(like, "Edit further …", class_="button")
     edited = bool(found.patch and found.exchange_id)
     acts: Child = (further if edited else None, again) if over else cancel
-    prove = _may_audit(ask)
+    prove = _may_audit(context)
     return tag(
         "div",
-        acts if can_replay(ask) else None,
+        acts if can_replay(context) else None,
         link(
             url("/api/v1/replays/{}/proof", found.replay_id),
             "Proof",
@@ -202,26 +204,26 @@ def _actions(
     )
 
 
-async def _compared(ask: RequestContext, found: ReplayView) -> Html:
-    before = await get_exchange(ask, found.source_exchange_id)
-    after = await get_exchange(ask, found.exchange_id)
-    beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id, found.replay_id)
+async def _compared(context: RequestContext, found: ReplayView) -> Html:
+    before = await get_exchange(context, found.source_exchange_id)
+    after = await get_exchange(context, found.exchange_id)
+    beside = hide_links(context, before.app, before.exchange_id, after.exchange_id, found.replay_id)
     return fragment(
         comparison(
-            await compare_replay(ask, found.replay_id),
+            await compare_replay(context, found.replay_id),
             exchange_of(before),
             exchange_of(after),
             beside,
-            places=await _places(ask, before, after),
-            parts={name: list_part(ask, name) for name in PARTS},
+            places=await _places(context, before, after),
+            parts={name: list_part(context, name) for name in PARTS},
         ),
         noise_link(before.app, before.route_id),
     )
 
 
-async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
+async def _places(context: RequestContext, before: Row[Any], after: Row[Any]) -> tuple[Html, Html]:
     """Render the environments and apps of two exchanges."""
-    kinds = await environment_kinds(ask)
+    kinds = await environment_kinds(context)
 
     def place(one: Row[Any]) -> Html:
         kind = kinds.get(one.environment, "production")
@@ -230,23 +232,23 @@ async def _places(ask: RequestContext, before: Row[Any], after: Row[Any]) -> tup
     return place(before), place(after)
 
 
-async def do_cancel(ask: RequestContext) -> Response:
+async def do_cancel(context: RequestContext) -> Response:
     """Handle ``POST /replays/{id}/cancel``: request cancellation and redirect to the replay."""
-    found = await cancel_replay(ask, ask.path("id"))
+    found = await cancel_replay(context, context.path("id"))
     return RedirectResponse(url("/replays/{}", found.replay_id), 303)
 
 
-async def show_comparison(ask: RequestContext) -> Response:
+async def show_comparison(context: RequestContext) -> Response:
     """Show the comparison of any two exchanges."""
-    found = await compare_exchanges(ask, ask.path("a"), ask.path("b"))
-    before, after = [await get_exchange(ask, ask.path(name)) for name in ("a", "b")]
-    beside = hide_links(ask, before.app, before.exchange_id, after.exchange_id)
+    found = await compare_exchanges(context, context.path("a"), context.path("b"))
+    before, after = [await get_exchange(context, context.path(name)) for name in ("a", "b")]
+    beside = hide_links(context, before.app, before.exchange_id, after.exchange_id)
     names = ("first", "second")
-    places = await _places(ask, before, after)
-    parts = {name: list_part(ask, name) for name in PARTS}
+    places = await _places(context, before, after)
+    parts = {name: list_part(context, name) for name in PARTS}
     shown = comparison(found, exchange_of(before), exchange_of(after), beside, names, places, parts)
     way = noise_link(before.app, before.route_id)
-    return page(ask, f"{before.route_id}, side by side", shown, way, here="/exchanges")
+    return page(context, f"{before.route_id}, side by side", shown, way, here="/exchanges")
 
 
 Way = Literal["form", "agents", "original", ""]
