@@ -9,15 +9,26 @@ from typing import Any, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from reenact.server.auth.permissions import ANYWHERE, Decision, Permission, ResourceScope, decide
+from reenact.server.audit.log import change_record
+from reenact.server.auth.permissions import (
+    ANYWHERE,
+    Decision,
+    Permission,
+    ResourceScope,
+    decide,
+    has_anywhere,
+)
 from reenact.server.http.transfer_rate import Pace
 from reenact.server.problems import Problem
 from reenact.server.runtime import Principal, Server
+from reenact.server.storage.database import Scope
 
-__all__ = ["Caller", "RequestContext", "deny"]
+__all__ = ["MOST_ITEMS", "PAGE_SIZE", "Caller", "RequestContext", "deny"]
 
 T = TypeVar("T")
-_MOST_ITEMS = 500
+PAGE_SIZE = 50
+"""Items of a list without a requested number."""
+MOST_ITEMS = 500
 
 
 class Caller:
@@ -50,6 +61,25 @@ class Caller:
         if not decision.allowed:
             raise deny(permission, place)
         return decision
+
+    def has_anywhere(self, permission: Permission) -> bool:
+        """Return whether the caller has ``permission`` in at least one location."""
+        return has_anywhere(self.principal.grants, permission, self.server.now())
+
+    def require_anywhere(self, permission: Permission) -> None:
+        """Raise :class:`Problem` unless the caller has ``permission`` in at least one location."""
+        if not self.has_anywhere(permission):
+            raise deny(permission)
+
+    async def record(
+        self, scope: Scope, action: str, subject: str, id: str, permission: str, **details: str
+    ) -> None:
+        """Write the audit record of ``action`` on the ``subject`` with ``id``, in the transaction
+        and the log of ``scope``."""
+        record = change_record(
+            self.principal, action, subject, id, permission, tenant=scope.tenant, **details
+        )
+        await self.server.auditor.write(scope, record)
 
 
 class RequestContext(Caller):
@@ -86,7 +116,7 @@ class RequestContext(Caller):
     @property
     def limit(self) -> int:
         """Requested number of items."""
-        return self.number("limit", 50, least=1, most=_MOST_ITEMS)
+        return self.number("limit", PAGE_SIZE, least=1, most=MOST_ITEMS)
 
     async def body(self, most: int | None = None) -> bytes:
         """The body, of at most ``most`` bytes. Raises :class:`Problem` ``too_large``, and has then

@@ -12,7 +12,7 @@ from sqlalchemy import Row
 
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse
+from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage.pagination import Page
 
 __all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
@@ -37,15 +37,13 @@ def page_of(context: RequestContext) -> Page:
 def listed(
     rows: Sequence[Row[Any]], page: Page, at: str, id: str, show: Callable[[Row[Any]], T]
 ) -> ListResponse[T]:
-    """``rows`` are one more than the page has, when there is another one; ``at`` and ``id`` name
-    the columns that they are ordered by."""
-    shown = rows[: page.size]
-    cursor = None
-    if len(rows) > page.size:
-        last = shown[-1]
-        place = msgspec.json.encode((getattr(last, at), getattr(last, id)))
-        cursor = urlsafe_b64encode(place).decode()
-    return ListResponse(items=[show(row) for row in shown], next=cursor)
+    """Return one page of ``rows``, which are ordered by the columns ``at`` and ``id``."""
+
+    def cursor(row: Row[Any]) -> str:
+        place = msgspec.json.encode((getattr(row, at), getattr(row, id)))
+        return urlsafe_b64encode(place).decode()
+
+    return list_response(rows, page.size, show, cursor)
 
 
 def one_of(context: RequestContext, name: str, words: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -9,10 +10,11 @@ from starlette.responses import Response
 
 from reenact.server.problems import Problem
 
-__all__ = ["ListResponse", "answer", "answer_problem", "listed", "to_response"]
+__all__ = ["ListResponse", "answer", "answer_problem", "list_response", "to_response"]
 
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 
 
 class ListResponse(msgspec.Struct, Generic[T], frozen=True):
@@ -22,9 +24,14 @@ class ListResponse(msgspec.Struct, Generic[T], frozen=True):
     next: str | None = None
 
 
-def listed(items: list[T], limit: int, cursor: str) -> ListResponse[T]:
-    """``items`` are at most ``limit``, and ``cursor`` leads on from the last one of them."""
-    return ListResponse(items, cursor if items and len(items) == limit else None)
+def list_response(
+    rows: Sequence[Row], limit: int, show: Callable[[Row], T], cursor: Callable[[Row], str]
+) -> ListResponse[T]:
+    """Return one page. ``rows`` has more than ``limit`` items if there is another page, which
+    starts after the ``cursor`` of the last shown row."""
+    shown = rows[:limit]
+    following = cursor(shown[-1]) if len(rows) > limit else None
+    return ListResponse([show(row) for row in shown], following)
 
 
 def answer(value: msgspec.Struct, status: int = 200) -> Response:

@@ -40,7 +40,6 @@ _ALL: Final[tuple[Endpoint, ...]] = (
     *pages.ENDPOINTS,
     *otlp_receiver.ENDPOINTS,
     *tenants.ENDPOINTS,
-    *retention.ENDPOINTS,
     *monitoring.ENDPOINTS,
 )
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (*_ALL, *described(_ALL))

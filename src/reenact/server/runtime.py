@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from reenact.server.agents.stream_registry import Streams
 from reenact.server.auth.credentials import Passwords
 from reenact.server.auth.permissions import Grant, Tier
 from reenact.server.http.admission import Intake
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reenact.server.storage.database import Database
     from reenact.server.telemetry.targets import ExportTarget
 
-__all__ = ["Limits", "Principal", "Server", "TenantFacts", "Timings"]
+__all__ = ["Limits", "OpenStream", "Principal", "Server", "Streams", "TenantFacts", "Timings"]
 
 
 class TenantFacts(msgspec.Struct, frozen=True):
@@ -125,6 +125,49 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LIMITS = Limits()
+
+
+class OpenStream(msgspec.Struct, frozen=True):
+    """A command stream of an app agent. ``epoch`` is the registration, ``number`` the stream."""
+
+    tenant: str
+    agent_id: str
+    key_id: str
+    epoch: int
+    number: int
+
+
+class Streams:
+    """Command streams that are open in this process. For one event loop."""
+
+    def __init__(self) -> None:
+        self._open: set[OpenStream] = set()
+        self._cut: dict[OpenStream, int] = {}
+
+    @property
+    def open(self) -> tuple[OpenStream, ...]:
+        """As they are now."""
+        return tuple(self._open)
+
+    @contextmanager
+    def having(self, one: OpenStream) -> Iterator[None]:
+        """Keep a stream registered until the block ends."""
+        self._open.add(one)
+        try:
+            yield
+        finally:
+            self._open.discard(one)
+
+    def cut(self, one: OpenStream, at: int) -> None:
+        """Note that the agent closed or lost its stream at this time, in milliseconds."""
+        self._cut[one] = at
+
+    def cut_until(self, at: int) -> dict[OpenStream, int]:
+        """The streams that were cut by then, and when. They are forgotten with this call."""
+        found = {one: when for one, when in self._cut.items() if when <= at}
+        for one in found:
+            del self._cut[one]
+        return found
 
 
 class Server(msgspec.Struct, frozen=True):

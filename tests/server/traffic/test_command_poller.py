@@ -7,14 +7,14 @@ from contextlib import ExitStack
 import httpx
 
 from reenact.server.agents.command_stream import sweep
-from reenact.server.agents.stream_registry import Open
+from reenact.server.runtime import OpenStream
 from reenact.server.storage import people
 from tests.server.fire.running import until
 from tests.server.house import House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
 
 
-def stream_of(house: House, agent: Puppet) -> Open:
+def stream_of(house: House, agent: Puppet) -> OpenStream:
     """As a stream that the agent has just opened, and that hears nothing."""
     key_id = "key_" + agent.key.split("_")[2]
     with agent.stream() as stream:

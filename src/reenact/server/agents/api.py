@@ -1,29 +1,83 @@
-"""The routes of agents."""
+"""API of app agents."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from starlette.responses import Response
+
 from reenact.exchange.model import Heartbeat, Registered, Registration, ReplaySource, StateReport
+from reenact.server.agents import service
 from reenact.server.agents.command_stream import stream_commands
-from reenact.server.agents.presence import STATES
-from reenact.server.agents.registration import heartbeat, register, say_goodbye
-from reenact.server.agents.reports import read_source, read_source_recording, report_state
-from reenact.server.agents.service import AgentView, read_agents
+from reenact.server.agents.presence import STATES, Presence
+from reenact.server.agents.service import AgentView
+from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.pagination import one_of, page_of, yes_or_no
+from reenact.server.responses import ListResponse
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "states_of"]
 
+_BYTES: Final = ("application/octet-stream",)
 _SUPERSEDED: Final = ("agent_superseded",)
 _AGENT: Final = "/api/v1/agents/{agent_id}"
 _REPLAY: Final = f"{_AGENT}/replays/{{replay_id}}"
+
+
+def states_of(context: RequestContext) -> tuple[Presence, ...]:
+    """Return the requested states of a list of agents. Raises :class:`Problem`."""
+    state = one_of(context, "state", STATES)
+    if state:
+        return tuple(one for one in STATES if one == state)
+    return () if yes_or_no(context, "all") else ("online", "offline")
+
+
+async def _search(context: RequestContext) -> ListResponse[AgentView]:
+    page, states = page_of(context), states_of(context)
+    app, environment = context.query("app"), context.query("environment")
+    return await service.search_agents(
+        context, page, app=app, environment=environment, states=states
+    )
+
+
+async def _register(context: RequestContext) -> Registered:
+    return await service.register(context, await context.json(Registration))
+
+
+async def _heartbeat(context: RequestContext) -> None:
+    sent = await context.json(Heartbeat)
+    await service.heartbeat(context, context.path("agent_id"), sent)
+
+
+async def _say_goodbye(context: RequestContext) -> None:
+    epoch = context.number("epoch", 0)
+    await service.say_goodbye(context, context.path("agent_id"), epoch)
+
+
+def _replay_of(context: RequestContext) -> tuple[str, str]:
+    return context.path("agent_id"), context.path("replay_id")
+
+
+async def _read_source(context: RequestContext) -> ReplaySource:
+    return await service.read_source(context, *_replay_of(context))
+
+
+async def _read_recording(context: RequestContext) -> Response:
+    data = await service.read_source_recording(context, *_replay_of(context))
+    return Response(data, media_type=_BYTES[0])
+
+
+async def _report_state(context: RequestContext) -> None:
+    sent = await context.json(StateReport)
+    await service.report_state(context, *_replay_of(context), sent)
+
 
 ENDPOINTS: Final = (
     Endpoint(
         "GET",
         "/api/v1/agents",
         "agent:read",
-        read_agents,
+        _search,
         says=ApiDescription(
             "Agents",
             query=(*PAGED, "app", "environment", "state", "all"),
@@ -35,21 +89,21 @@ ENDPOINTS: Final = (
         "POST",
         "/api/v1/agents",
         "agent:connect",
-        register,
+        _register,
         says=ApiDescription("Register", takes=Registration, answers=Registered),
     ),
     Endpoint(
         "POST",
         f"{_AGENT}/heartbeat",
         "agent:connect",
-        heartbeat,
+        _heartbeat,
         says=ApiDescription("Still here", takes=Heartbeat, status=(204,), codes=_SUPERSEDED),
     ),
     Endpoint(
         "DELETE",
         _AGENT,
         "agent:connect",
-        say_goodbye,
+        _say_goodbye,
         says=ApiDescription("Goodbye", query=("epoch",), status=(204,)),
     ),
     Endpoint(
@@ -68,23 +122,21 @@ ENDPOINTS: Final = (
         "GET",
         f"{_REPLAY}/source",
         "agent:connect",
-        read_source,
+        _read_source,
         says=ApiDescription("What is to be replayed", answers=ReplaySource, codes=("gone",)),
     ),
     Endpoint(
         "GET",
         f"{_REPLAY}/recording",
         "agent:connect",
-        read_source_recording,
-        says=ApiDescription(
-            "The recording of it, packed", media=("application/octet-stream",), codes=("gone",)
-        ),
+        _read_recording,
+        says=ApiDescription("The recording of it, packed", media=_BYTES, codes=("gone",)),
     ),
     Endpoint(
         "POST",
         f"{_REPLAY}/state",
         "agent:connect",
-        report_state,
+        _report_state,
         says=ApiDescription("How far it is", takes=StateReport, status=(204,), codes=_SUPERSEDED),
     ),
 )

@@ -26,8 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from reenact.audit.record import Actor
-from reenact.server.agents.registration import present_agent
-from reenact.server.agents.stream_registry import Open
+from reenact.server.agents.service import present_agent
 from reenact.server.audit.log import SYSTEM
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import RequestContext
@@ -41,7 +40,7 @@ from reenact.server.notifications import (
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_right
 from reenact.server.replays.state import advance
-from reenact.server.runtime import Server
+from reenact.server.runtime import OpenStream, Server
 from reenact.server.storage.agents import change_agent, find_agent, next_stream, present_streams
 from reenact.server.storage.database import Scope
 from reenact.server.storage.people import environment_kind, grants_now, key_holds, tenant_now
@@ -72,11 +71,13 @@ async def stream_commands(context: RequestContext) -> Response:
     """
     epoch = context.number("epoch", 0)
     async with context.server.database.writing(context.tenant) as scope:
-        row = await present_agent(context, scope, epoch)
+        row = await present_agent(context, scope, context.path("agent_id"), epoch)
         number = await next_stream(scope, row.agent_id)
         await change_agent(scope, row.agent_id, {"last_seen_at": context.server.now()})
     context.server.notifications.publish(agent_subject(context.tenant, row.agent_id))
-    stream = _Stream(context.server, Open(context.tenant, row.agent_id, row.key_id, epoch, number))
+    stream = _Stream(
+        context.server, OpenStream(context.tenant, row.agent_id, row.key_id, epoch, number)
+    )
     return EventStream(stream.write, context.server.timings.slow)
 
 
@@ -88,7 +89,7 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Stream:
-    def __init__(self, server: Server, own: Open) -> None:
+    def __init__(self, server: Server, own: OpenStream) -> None:
         self._server = server
         self._own = own
         self._last = 0
@@ -220,7 +221,7 @@ async def run(server: Server, stop: asyncio.Event) -> None:
 
 async def sweep(server: Server) -> int:
     """Wake the streams that may have something to do; gives how many there were."""
-    tenants: defaultdict[str, list[Open]] = defaultdict(list)
+    tenants: defaultdict[str, list[OpenStream]] = defaultdict(list)
     for one in server.streams.open:
         tenants[one.tenant].append(one)
     woken = 0
@@ -233,7 +234,7 @@ async def sweep(server: Server) -> int:
     return woken
 
 
-async def _stirred(scope: Scope, streams: list[Open], now: int) -> list[Open]:
+async def _stirred(scope: Scope, streams: list[OpenStream], now: int) -> list[OpenStream]:
     """Return the streams that have a command, were replaced by a newer one, or whose key is
     invalid."""
     present = await present_streams(scope, [one.agent_id for one in streams])

@@ -6,13 +6,12 @@ import asyncio
 import csv
 import io
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import msgspec
-from starlette.responses import StreamingResponse
 
 from reenact.audit.bundle import KeySpan, export_tar
 from reenact.audit.log import Head, parse_head
@@ -22,10 +21,9 @@ from reenact.server.runtime import Server
 from reenact.server.storage import audit
 from reenact.server.storage.database import Scope
 
-__all__ = ["FORMATS", "send_export"]
+__all__ = ["FORMATS", "write_export"]
 
 T = TypeVar("T")
-_CHUNK: Final = 1 << 16
 _COLUMNS: Final = (
     "seq", "at", "action", "outcome", "code", "permission", "tier", "env", "replayId", "reason",
 )  # fmt: skip
@@ -40,18 +38,8 @@ FORMATS: Final = {
 }
 
 
-async def send_export(server: Server, tenant: str, form: str) -> StreamingResponse:
-    """Export the log as of one moment.
-
-    It is written to a file first, so a slow client blocks no writer.
-    """
-    media, suffix = FORMATS[form]
-    file = await _written(server, tenant, form)
-    name = f'attachment; filename="audit-{tenant}.{suffix}"'
-    return StreamingResponse(_chunks(file), media_type=media, headers={"Content-Disposition": name})
-
-
-async def _written(server: Server, tenant: str, form: str) -> IO[bytes]:
+async def write_export(server: Server, tenant: str, form: str) -> IO[bytes]:
+    """Return a file with the log as of one moment, so that a slow client blocks no writer."""
     loop = asyncio.get_running_loop()
     async with server.database.reading(tenant) as scope:
 
@@ -157,11 +145,3 @@ def _row(record: dict[str, Any]) -> list[str]:
 def _cell(text: str) -> str:
     """Programs for tables take some texts for formulas, and run them."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    try:
-        while chunk := await asyncio.to_thread(file.read, _CHUNK):
-            yield chunk
-    finally:
-        file.close()

@@ -32,7 +32,7 @@ __all__ = [
     "Auditor",
     "Remembered",
     "actor_of",
-    "changed",
+    "change_record",
 ]
 
 SYSTEM: Final = Actor("system", "server")
@@ -191,7 +191,7 @@ async def _with_nodes(scope: Scope, prove: Callable[[NodeAt], list[bytes]]) -> l
     return prove(lambda level, position: nodes[level, position])
 
 
-def changed(
+def change_record(
     principal: Principal,
     action: str,
     subject: str,

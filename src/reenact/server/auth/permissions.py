@@ -74,6 +74,19 @@ GRANTABLE: Final = tuple(one for one in PERMISSIONS if one != "agent:connect")
 _REPLAY_TIERS: Final[frozenset[Tier]] = frozenset({"high", "business"})
 
 
+_TENANT_WIDE: Final[frozenset[Permission]] = frozenset(
+    {
+        "capture:read",
+        "capture:write",
+        "audit:export",
+        "tenant:admin",
+        "platform:admin",
+        "metrics:read",
+    }
+)
+"""Permissions whose resources have no environment and no app, so that a limited grant gives none."""
+
+
 class ResourceScope(msgspec.Struct, frozen=True):
     """Environment and app of a resource.
 
@@ -146,7 +159,9 @@ def decide(
 
 
 def has_anywhere(grants: Iterable[Grant], permission: Permission, now: int) -> bool:
-    """Is there any place in which the holder may?"""
+    """Return whether there is a location in which the holder has ``permission``."""
+    if permission in _TENANT_WIDE:
+        return decide(grants, permission, ANYWHERE, now).allowed
     return any(
         permission in permissions_of(grant.what)
         and (not grant.expires_at or now < grant.expires_at)

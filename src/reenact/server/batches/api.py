@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from reenact._system import monotonic
 from reenact.server.auth.permissions import Permission
-from reenact.server.batches import service
+from reenact.server.batches import searches, service
 from reenact.server.batches.schema import (
     BatchRequest,
     BatchView,
@@ -18,7 +18,6 @@ from reenact.server.batches.schema import (
     SavedSearch,
     Search,
 )
-from reenact.server.batches.searches import put_search, read_search, read_searches, remove
 from reenact.server.batches.service import ITEM_FILTERS
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
@@ -98,6 +97,23 @@ async def _cancel(context: RequestContext) -> BatchView:
     return await service.cancel_batch(context, context.path("id"))
 
 
+async def _list_searches(context: RequestContext) -> ListResponse[SavedSearch]:
+    return await searches.list_searches(context, context.query("cursor"), context.limit)
+
+
+async def _read_search(context: RequestContext) -> SavedSearch:
+    return await searches.read_search(context, context.path("name"))
+
+
+async def _save_search(context: RequestContext) -> SavedSearch:
+    filters = await context.json(Search)
+    return await searches.save_search(context, context.path("name"), filters)
+
+
+async def _remove_search(context: RequestContext) -> None:
+    await searches.remove_search(context, context.path("name"))
+
+
 ENDPOINTS: Final = (
     Endpoint(
         "POST",
@@ -167,21 +183,21 @@ ENDPOINTS: Final = (
         "GET",
         "/api/v1/searches",
         "exchange:read",
-        read_searches,
+        _list_searches,
         says=ApiDescription("Saved searches", query=PAGED, lists=SavedSearch),
     ),
     Endpoint(
         "GET",
         _SEARCH,
         "exchange:read",
-        read_search,
+        _read_search,
         says=ApiDescription("A saved search", answers=SavedSearch),
     ),
     Endpoint(
         "PUT",
         _SEARCH,
         "exchange:read",
-        put_search,
+        _save_search,
         says=ApiDescription(
             "Save a search", takes=Search, answers=SavedSearch, codes=("conflict",)
         ),
@@ -190,7 +206,7 @@ ENDPOINTS: Final = (
         "DELETE",
         _SEARCH,
         "exchange:read",
-        remove,
+        _remove_search,
         says=ApiDescription("Forget it", status=(204,), codes=("conflict",)),
     ),
 )

@@ -1,4 +1,4 @@
-"""Saved searches: names for filters, for everybody in a tenant."""
+"""Saved searches: names for filters, for all users of a tenant."""
 
 from __future__ import annotations
 
@@ -9,51 +9,72 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.server.batches.schema import SavedSearch, Search
-from reenact.server.context import RequestContext
+from reenact.server.context import Caller
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse
-from reenact.server.storage.batches import find_search, keep_search, list_searches, remove_search
+from reenact.server.responses import ListResponse, list_response
+from reenact.server.storage import batches
 from reenact.server.storage.database import Scope
 
-__all__ = ["put_search", "read_search", "read_searches", "remove", "rename"]
+__all__ = ["list_searches", "read_search", "remove_search", "rename_search", "save_search"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 
 
-async def read_searches(context: RequestContext) -> ListResponse[SavedSearch]:
-    """By name."""
-    limit = context.limit
-    async with context.server.database.reading(context.tenant) as scope:
-        rows = await list_searches(scope, context.query("cursor"), limit + 1)
-    shown = rows[:limit]
-    return ListResponse(
-        [_shown(row) for row in shown], shown[-1].name if len(rows) > limit else None
-    )
+async def list_searches(caller: Caller, after: str, limit: int) -> ListResponse[SavedSearch]:
+    """Return the saved searches by name. ``after`` is the cursor."""
+    caller.require_anywhere("exchange:read")
+    async with caller.server.database.reading(caller.tenant) as scope:
+        rows = await batches.list_searches(scope, after, limit + 1)
+    return list_response(rows, limit, _view, lambda row: str(row.name))
 
 
-async def read_search(context: RequestContext) -> SavedSearch:
-    """``GET /api/v1/searches/{name}``: one of them; 404 when there is none of this name."""
-    async with context.server.database.reading(context.tenant) as scope:
-        return _shown(await _found(context, scope))
+async def read_search(caller: Caller, name: str) -> SavedSearch:
+    """Return a saved search. Raises :class:`Problem`."""
+    caller.require_anywhere("exchange:read")
+    async with caller.server.database.reading(caller.tenant) as scope:
+        return _view(await _row(scope, name))
 
 
-async def put_search(context: RequestContext) -> SavedSearch:
-    """Replaces one's own of the same name."""
-    name = _checked(context.path("name"))
-    filters = await context.json(Search)
+async def save_search(caller: Caller, name: str, filters: Search) -> SavedSearch:
+    """Save a search, or replace the caller's own search of the same name. Raises :class:`Problem`."""
+    caller.require_anywhere("exchange:read")
     values = {
-        "name": name,
+        "name": _checked(name),
         "filters": msgspec.json.encode(filters).decode(),
-        "changed_at": context.server.now(),
-        "changed_by": context.principal.id,
-        "changed_name": context.principal.name or context.principal.id,
+        "changed_at": caller.server.now(),
+        "changed_by": caller.principal.id,
+        "changed_name": caller.principal.name or caller.principal.id,
     }
-    async with context.server.database.writing(context.tenant) as scope:
-        before = await find_search(scope, name)
+    async with caller.server.database.writing(caller.tenant) as scope:
+        before = await batches.find_search(scope, name)
         if before is not None:
-            _check_owner(context, before)
-        await keep_search(scope, values)
-        return _shown(await _found(context, scope))
+            _check_owner(caller, before)
+        await batches.keep_search(scope, values)
+        return _view(await _row(scope, name))
+
+
+async def rename_search(caller: Caller, name: str, new: str) -> None:
+    """Rename a search. Raises :class:`Problem` ``conflict`` if the new name is taken."""
+    caller.require_anywhere("exchange:read")
+    async with caller.server.database.writing(caller.tenant) as scope:
+        row = await _row(scope, name)
+        _check_owner(caller, row)
+        if new == row.name:
+            return
+        if await batches.find_search(scope, _checked(new)) is not None:
+            raise Problem("conflict", "there is a search of this name already")
+        kept = {one: getattr(row, one) for one in ("filters", "changed_by", "changed_name")}
+        await batches.keep_search(scope, {**kept, "name": new, "changed_at": caller.server.now()})
+        await batches.remove_search(scope, row.name)
+
+
+async def remove_search(caller: Caller, name: str) -> None:
+    """Delete a search. Raises :class:`Problem` ``conflict`` for the search of a different user,
+    except for administrators."""
+    caller.require_anywhere("exchange:read")
+    async with caller.server.database.writing(caller.tenant) as scope:
+        _check_owner(caller, await _row(scope, name))
+        await batches.remove_search(scope, name)
 
 
 def _checked(name: str) -> str:
@@ -64,32 +85,8 @@ def _checked(name: str) -> str:
     return name
 
 
-async def rename(context: RequestContext, name: str) -> None:
-    """The one of the path is called ``name`` from now on; 409 where there is one of that name."""
-    async with context.server.database.writing(context.tenant) as scope:
-        row = await _found(context, scope)
-        _check_owner(context, row)
-        if name == row.name:
-            return
-        if await find_search(scope, _checked(name)) is not None:
-            raise Problem("conflict", "there is a search of this name already")
-        kept = {one: getattr(row, one) for one in ("filters", "changed_by", "changed_name")}
-        await keep_search(scope, {**kept, "name": name, "changed_at": context.server.now()})
-        await remove_search(scope, row.name)
-
-
-async def remove(context: RequestContext) -> None:
-    """``DELETE /api/v1/searches/{name}``: 204.
-
-    409 for the search of a different user, except for administrators.
-    """
-    async with context.server.database.writing(context.tenant) as scope:
-        _check_owner(context, await _found(context, scope))
-        await remove_search(scope, context.path("name"))
-
-
-def _check_owner(context: RequestContext, row: Row[Any]) -> None:
-    if row.changed_by != context.principal.id and not context.may("tenant:admin").allowed:
+def _check_owner(caller: Caller, row: Row[Any]) -> None:
+    if row.changed_by != caller.principal.id and not caller.may("tenant:admin").allowed:
         raise Problem(
             "conflict",
             f"this search is one of {row.changed_name}",
@@ -97,14 +94,14 @@ def _check_owner(context: RequestContext, row: Row[Any]) -> None:
         )
 
 
-async def _found(context: RequestContext, scope: Scope) -> Row[Any]:
-    row = await find_search(scope, context.path("name"))
+async def _row(scope: Scope, name: str) -> Row[Any]:
+    row = await batches.find_search(scope, name)
     if row is None:
         raise Problem("not_found", "there is no saved search of this name")
     return row
 
 
-def _shown(row: Row[Any]) -> SavedSearch:
+def _view(row: Row[Any]) -> SavedSearch:
     return SavedSearch(
         name=row.name,
         filters=msgspec.json.decode(row.filters, type=Search),

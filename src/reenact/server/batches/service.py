@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import Row
 
-from reenact.server.audit.log import actor_of, changed
+from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import ResourceScope, replay_permission
 from reenact.server.batches.plan import find, sized, skips, standing_at
 from reenact.server.batches.schema import (
@@ -28,7 +28,7 @@ from reenact.server.problems import Problem
 from reenact.server.replays.checks import NO_RECORDING, permission_used
 from reenact.server.replays.schema import check_variables
 from reenact.server.replays.service import cancel
-from reenact.server.responses import ListResponse
+from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage.batches import (
     add_batch,
     add_items,
@@ -141,9 +141,7 @@ async def read_items(
     async with caller.server.database.reading(caller.tenant) as scope:
         row = await get_batch(caller, scope, batch_id)
         rows = await list_items(scope, row.batch_id, filters, after, limit + 1)
-    shown = rows[:limit]
-    cursor = str(shown[-1].position) if len(rows) > limit else None
-    return ListResponse([ItemView.of(row) for row in shown], cursor)
+    return list_response(rows, limit, ItemView.of, lambda row: str(row.position))
 
 
 async def read_causes(caller: Caller, batch_id: str, limit: int) -> ListResponse[CauseView]:
@@ -201,8 +199,8 @@ async def _begin(caller: Caller, scope: Scope, row: Row[Any], permission: str) -
         "confirmed_at": caller.server.now(),
     }
     if await change_batch(scope, row.batch_id, "planned", values):
-        record = changed(
-            who,
+        await caller.record(
+            scope,
             "batch.confirmed",
             "batch",
             row.batch_id,
@@ -211,7 +209,6 @@ async def _begin(caller: Caller, scope: Scope, row: Row[Any], permission: str) -
             boundaries=wanted.boundaries,
             reason=wanted.reason,
         )
-        await caller.server.auditor.write(scope, record)
 
 
 async def cancel_batch(caller: Caller, batch_id: str) -> BatchView:
@@ -243,8 +240,7 @@ async def _end(caller: Caller, scope: Scope, row: Row[Any], after: str) -> None:
     ended = {"ended_at": caller.server.now()} if after == "cancelled" else {}
     if await change_batch(scope, row.batch_id, row.state, {"state": after, **ended}):
         await cancel_waiting(scope, row.batch_id)
-        record = changed(caller.principal, "batch.cancelled", "batch", row.batch_id, permission)
-        await caller.server.auditor.write(scope, record)
+        await caller.record(scope, "batch.cancelled", "batch", row.batch_id, permission)
 
 
 async def plan_batch(caller: Caller, asked: BatchRequest) -> BatchView:

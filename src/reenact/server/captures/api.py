@@ -1,148 +1,57 @@
-"""Capture uploads and downloads: ``reenact push`` and ``reenact pull``."""
+"""API of captures: ``reenact push`` and ``reenact pull``."""
 
 from __future__ import annotations
 
-import asyncio
-import lzma
-import tempfile
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-from sqlalchemy import Row
 from starlette.responses import Response
 
-from reenact.errors import ReenactError
-from reenact.format.canonical import digest_bytes
+from reenact.server.captures import service
+from reenact.server.captures.service import CaptureView
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
-from reenact.server.exchanges.redaction import Unclean, clean_recording, clean_text
-from reenact.server.pagination import listed, page_of
+from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse
-from reenact.server.runtime import Limits
-from reenact.server.storage.exchanges import (
-    CaptureFilters,
-    add_capture,
-    find_capture,
-    list_captures,
-)
-from reenact.store.pack import unpack
+from reenact.server.responses import ListResponse, answer
+from reenact.server.storage.exchanges import CaptureFilters
 
-__all__ = [
-    "ENDPOINTS",
-    "CaptureFacts",
-    "CaptureView",
-    "check",
-    "find",
-    "read_captures",
-]
-
-
-class CaptureView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A capture that is here. ``captureId`` is the server's; ``name`` the id of its run."""
-
-    capture_id: str
-    digest: str
-    size: int
-    events: int
-    content_hash: str
-    name: str
-    created_at: int
-    created_by: str
-
-    @classmethod
-    def of(cls, row: Row[Any]) -> CaptureView:
-        return cls(**{name: getattr(row, name) for name in cls.__struct_fields__})
-
-
-async def push(context: RequestContext) -> Response:
-    """201; 200 for one that is here already."""
-    context.require("capture:write")
-    content = context.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content != "application/octet-stream":
-        raise Problem("unsupported", "the body has to be application/octet-stream")
-    async with context.taken(context.server.limits.capture) as data:
-        return await _keep(context, data)
-
-
-async def _keep(context: RequestContext, sent: bytes) -> Response:
-    limits = context.server.limits
-    async with context.server.database.reading(context.tenant) as scope:
-        row = await find_capture(scope, digest=digest_bytes(sent))
-    if row is not None:
-        return _answer(row, 200)
-    facts = await asyncio.to_thread(check, sent, limits)
-    try:
-        clean = await asyncio.to_thread(clean_recording, sent, limits)
-    except Unclean as error:
-        raise Problem("payload_invalid", str(error), hint="reenact redact RUN") from None
-    data, digest = clean.data, digest_bytes(clean.data)
-    await context.server.blobs.put(context.tenant, data)
-    values = {
-        "capture_id": context.server.new_id("cap"),
-        "digest": digest,
-        "size": len(data),
-        "events": facts.events,
-        "content_hash": clean.content_hash or facts.content_hash,
-        "name": clean_text(facts.name),
-        "created_at": context.server.now(),
-        "created_by": context.principal.name or context.principal.id,
-    }
-    async with context.server.database.writing(context.tenant) as scope:
-        before = await find_capture(
-            scope, digest=digest
-        )  # a concurrent request may have been faster
-        if before is None:
-            await add_capture(scope, values)
-        row = before or await find_capture(scope, digest=digest)
-    return _answer(row, 200 if before is not None else 201)
-
-
-def _answer(row: Row[Any] | None, status: int) -> Response:
-    if row is None:
-        raise Problem("internal", "the capture was not written")
-    return Response(msgspec.json.encode(CaptureView.of(row)), status, media_type="application/json")
-
-
-async def read_captures(context: RequestContext) -> ListResponse[CaptureView]:
-    """``GET /api/v1/captures``: pushed captures, newest first."""
-    context.require("capture:read")
-    page = page_of(context)
-    filters = CaptureFilters(
-        text=context.query("text"),
-        since=context.number("since", 0),
-        until=context.number("until", 0),
-    )
-    async with context.server.database.reading(context.tenant) as scope:
-        rows = await list_captures(scope, filters, page)
-    return listed(rows, page, "created_at", "capture_id", CaptureView.of)
-
-
-async def find(context: RequestContext, capture_id: str) -> Row[Any]:
-    """Return the row of a capture that the caller can read. Raises :class:`Problem`."""
-    context.require("capture:read")
-    async with context.server.database.reading(context.tenant) as scope:
-        row = await find_capture(scope, id=capture_id)
-    if row is None:
-        raise Problem("not_found", "there is no such capture")
-    return row
-
-
-async def pull(context: RequestContext) -> Response:
-    row = await find(context, context.path("id"))
-    data = await context.server.blobs.get(context.tenant, row.digest)
-    return Response(data, media_type="application/octet-stream")
-
+__all__ = ["ENDPOINTS", "capture_filters"]
 
 _BYTES: Final = ("application/octet-stream",)
+
+
+def capture_filters(context: RequestContext, since: int, until: int) -> CaptureFilters:
+    """Return the filters of a list of captures."""
+    return CaptureFilters(text=context.query("text"), since=since, until=until)
+
+
+async def _push(context: RequestContext) -> Response:
+    """201; 200 for a capture that was stored before."""
+    content = context.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content not in _BYTES:
+        raise Problem("unsupported", f"the body has to be {_BYTES[0]}")
+    async with context.taken(context.server.limits.capture) as data:
+        view, is_new = await service.store_capture(context, data)
+    return answer(view, 201 if is_new else 200)
+
+
+async def _search(context: RequestContext) -> ListResponse[CaptureView]:
+    page, since = page_of(context), context.number("since", 0)
+    filters = capture_filters(context, since, context.number("until", 0))
+    return await service.search_captures(context, filters, page)
+
+
+async def _pull(context: RequestContext) -> Response:
+    data = await service.read_content(context, context.path("id"))
+    return Response(data, media_type=_BYTES[0])
+
 
 ENDPOINTS: Final = (
     Endpoint(
         "POST",
         "/api/v1/captures",
         "capture:write",
-        push,
+        _push,
         says=ApiDescription(
             "Push a capture",
             takes=_BYTES,
@@ -155,7 +64,7 @@ ENDPOINTS: Final = (
         "GET",
         "/api/v1/captures",
         "capture:read",
-        read_captures,
+        _search,
         says=ApiDescription(
             "Find captures", query=(*PAGED, "text", "since", "until"), lists=CaptureView
         ),
@@ -164,45 +73,7 @@ ENDPOINTS: Final = (
         "GET",
         "/api/v1/captures/{id}",
         "capture:read",
-        pull,
+        _pull,
         says=ApiDescription("A capture, packed", media=_BYTES, codes=("gone",)),
     ),
 )
-
-
-_LOOSER: Final = 16
-"""Maximum ratio of unpacked to packed size."""
-
-
-class CaptureFacts(msgspec.Struct, frozen=True):
-    """Facts from the manifest of a capture."""
-
-    capture_id: str
-    name: str
-    events: int
-    content_hash: str
-
-
-def check(data: bytes, limits: Limits) -> CaptureFacts:
-    """The facts of the packed capture ``data``. Raises :class:`Problem` for what is none, or not
-    whole. Reads and writes files: not for the event loop."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="reenact-") as folder:
-            packed = Path(folder, "packed")
-            packed.write_bytes(data)
-            report = unpack(
-                packed,
-                Path(folder, "capture"),
-                most=_LOOSER * limits.capture,
-                limits=limits.read,
-            )
-    except (ReenactError, lzma.LZMAError) as error:
-        raise Problem(
-            "payload_invalid",
-            f"this is no packed capture that is whole: {error}",
-            hint="make one with reenact pack",
-        ) from None
-    manifest = report.manifest
-    return CaptureFacts(
-        manifest.capture_id, manifest.run_id, manifest.event_count, manifest.integrity.content_hash
-    )

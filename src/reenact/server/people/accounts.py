@@ -13,6 +13,7 @@ from reenact.audit.record import Actor, Record, Subject
 from reenact.server.auth.authentication import address_of, agent_header_of, is_secure
 from reenact.server.auth.credentials import SECRET_SIZE, check_new, fits, hash_secret
 from reenact.server.auth.permissions import Grant
+from reenact.server.context import RequestContext
 from reenact.server.people.schema import Invitation
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
@@ -29,7 +30,6 @@ __all__ = [
     "invite",
     "is_invited",
     "is_set_up",
-    "link_to",
     "plain_email",
     "set_up",
 ]
@@ -38,24 +38,19 @@ FIRST_ROLES: Final = ("tenant admin", "platform admin", "replayer")
 """Roles of the first account. Replays in production must be granted explicitly."""
 
 
-def address_here(server: Server, request: Request) -> str:
+def address_here(context: RequestContext) -> str:
     """Return the address of this server for links, such as ``https://reenact.example``.
 
     It is the configured public address, otherwise the listening address. It is empty behind a proxy
     with TLS without configuration, because the ``Host`` header can be forged.
     """
-    if server.public_url:
-        return server.public_url
-    bound = request.scope.get("server")
-    if is_secure(request) or bound is None or not bound[1]:
+    if context.server.public_url:
+        return context.server.public_url
+    bound = context.request.scope.get("server")
+    if is_secure(context.request) or bound is None or not bound[1]:
         return ""
     host, port = bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def link_to(server: Server, request: Request, page: str, token: str) -> str:
-    """Return a link for a browser; a relative one without an address of :func:`address_here`."""
-    return f"{address_here(server, request)}{page}?token={token}"
 
 
 async def is_set_up(server: Server, token: str) -> bool:
@@ -107,10 +102,13 @@ async def _new_user(server: Server, tenant: str, email: str, password: str) -> U
 
 
 async def invite(
-    server: Server, scope: Scope, request: Request, email: str, user: User | None = None
+    server: Server, scope: Scope, address: str, email: str, user: User | None = None
 ) -> Invitation:
-    """A user who has no password yet, or none any more, and the link to choose one. Raises
-    :class:`Problem` when a new one is there already."""
+    """Create a user, or void the password of ``user``, and return the link to choose a password.
+
+    ``address`` is from :func:`address_here`; without one the link is relative. Raises
+    :class:`Problem` if the e-mail address is taken.
+    """
     now = server.now()
     token = server.secret(SECRET_SIZE).hex()
     expires = now + int(server.timings.invitation * 1000)
@@ -125,7 +123,7 @@ async def invite(
         await people.set_password(
             scope, user.id, password="", invite_hash=kept, invite_expires_at=expires
         )
-    link = link_to(server, request, "/invite", token)
+    link = f"{address}/invite?token={token}"
     return Invitation(id=user.id, email=user.email, link=link, expires_at=expires)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from reenact.server.auth.credentials import KeyKind
 from reenact.server.auth.permissions import Grant
+from reenact.server.runtime import TenantFacts
 from reenact.server.storage.people import Key, User
 
 __all__ = [
@@ -25,9 +28,6 @@ __all__ = [
     "TenantName",
     "UserRequest",
     "UserView",
-    "show_grant",
-    "show_key",
-    "show_user",
 ]
 
 
@@ -110,6 +110,16 @@ class GrantView(_Shape, frozen=True):
     app: str
     expires_at: int
 
+    @classmethod
+    def of(cls, grant: Grant) -> GrantView:
+        return cls(
+            id=grant.id,
+            role=grant.what,
+            environment=grant.environment,
+            app=grant.app,
+            expires_at=grant.expires_at,
+        )
+
 
 class UserView(_Shape, frozen=True):
     """``state`` is ``active``, or ``invited`` until there is a password."""
@@ -119,6 +129,16 @@ class UserView(_Shape, frozen=True):
     state: str
     created_at: int
     grants: list[GrantView]
+
+    @classmethod
+    def of(cls, user: User, grants: Iterable[Grant]) -> UserView:
+        return cls(
+            id=user.id,
+            email=user.email,
+            state="active" if user.password else "invited",
+            created_at=user.created_at,
+            grants=list(map(GrantView.of, grants)),
+        )
 
 
 class Invitation(_Shape, frozen=True):
@@ -151,6 +171,12 @@ class KeyView(_Shape, frozen=True):
     expires_at: int
     last_used_at: int
     grants: list[GrantView]
+
+    @classmethod
+    def of(cls, key: Key, grants: Iterable[Grant]) -> KeyView:
+        names = [name for name in cls.__struct_fields__ if name != "grants"]
+        shown = {name: getattr(key, name) for name in names}
+        return cls(**shown, grants=list(map(GrantView.of, grants)))
 
 
 class NewKey(_Shape, frozen=True):
@@ -192,40 +218,18 @@ class SessionView(_Shape, frozen=True):
     grants: list[GrantView]
     csrf_token: str
 
-
-def show_grant(grant: Grant) -> GrantView:
-    """A grant as it is answered."""
-    return GrantView(
-        id=grant.id,
-        role=grant.what,
-        environment=grant.environment,
-        app=grant.app,
-        expires_at=grant.expires_at,
-    )
-
-
-def show_user(user: User, grants: tuple[Grant, ...]) -> UserView:
-    """A user as they are answered: without password and invitation."""
-    return UserView(
-        id=user.id,
-        email=user.email,
-        state="active" if user.password else "invited",
-        created_at=user.created_at,
-        grants=list(map(show_grant, grants)),
-    )
-
-
-def show_key(key: Key, grants: tuple[Grant, ...]) -> KeyView:
-    """A key as it is answered: without its secret, and without the hash of it."""
-    return KeyView(
-        id=key.id,
-        kind=key.kind,
-        name=key.name,
-        app=key.app,
-        environment=key.environment,
-        owner=key.owner,
-        created_at=key.created_at,
-        expires_at=key.expires_at,
-        last_used_at=key.last_used_at,
-        grants=list(map(show_grant, grants)),
-    )
+    @classmethod
+    def of(
+        cls,
+        actor: ActorView,
+        tenant: TenantFacts,
+        grants: Iterable[Grant],
+        csrf_token: str,
+    ) -> SessionView:
+        return cls(
+            actor=actor,
+            tenant=TenantName(id=tenant.id, name=tenant.name),
+            tier=tenant.tier,
+            grants=list(map(GrantView.of, grants)),
+            csrf_token=csrf_token,
+        )

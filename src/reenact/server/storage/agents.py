@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import ColumnElement, Row, and_, not_, or_
 
-from reenact.server.agents.stream_registry import Open
 from reenact.server.auth.permissions import ResourceScope
+from reenact.server.runtime import OpenStream
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchange_tables import AGENTS
 from reenact.server.storage.pagination import Page, newest, within
@@ -75,7 +75,7 @@ async def hear_agent(
     return changed.rowcount == 1
 
 
-async def miss_agent(scope: Scope, stream: Open, heard: int, now: int) -> bool:
+async def miss_agent(scope: Scope, stream: OpenStream, heard: int, now: int) -> bool:
     """Mark the agent of a stream as gone, unless it was heard after ``heard``, or has registered again
     or opened another stream. True when it is marked by this call."""
     changed = await scope.run(

@@ -9,16 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Final
 
-import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
 from reenact.audit.record import Record, Subject
 from reenact.errors import ReenactError
-from reenact.server.audit.log import SYSTEM, changed
-from reenact.server.context import RequestContext
-from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.audit.log import SYSTEM
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage.database import Scope
@@ -33,18 +30,11 @@ from reenact.server.storage.retention import (
     old_captures,
     old_exchanges,
     old_recordings,
-    read_days,
-    set_days,
     still_named,
     tenants_with_days,
 )
 
-__all__ = [
-    "ENDPOINTS",
-    "Retention",
-    "run",
-    "sweep",
-]
+__all__ = ["run", "sweep"]
 
 _LOG: Final = logging.getLogger("reenact.server")
 _DAY: Final = 86_400_000
@@ -169,63 +159,3 @@ class _Sweep:
         for kind, number in erased.items():
             if number:
                 self._server.meters.add("reenact_retention_erased_total", number, kind=kind)
-
-
-_PATH: Final = "/api/v1/retention"
-_Number = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
-
-
-class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Retention periods in days; 0 means unlimited."""
-
-    exchanges: _Number = 0
-    recordings: _Number = 0
-    captures: _Number = 0
-
-
-async def read_retention(context: RequestContext) -> Retention:
-    context.require("tenant:admin")
-    async with context.server.database.reading(context.tenant) as scope:
-        row = await read_days(scope)
-    if row is None:
-        return Retention()
-    return Retention(exchanges=row.exchanges, recordings=row.recordings, captures=row.captures)
-
-
-async def put_retention(context: RequestContext) -> Retention:
-    """``PUT /api/v1/retention``: the next run erases everything that is too old, permanently."""
-    context.require("tenant:admin")
-    wanted = await context.json(Retention)
-    days = Days(wanted.exchanges, wanted.recordings, wanted.captures)
-    async with context.server.database.writing(context.tenant) as scope:
-        await set_days(scope, days, context.server.now(), context.principal.id)
-        record = changed(
-            context.principal,
-            "retention.changed",
-            "tenant",
-            context.tenant,
-            "tenant:admin",
-            exchanges=str(wanted.exchanges),
-            recordings=str(wanted.recordings),
-            captures=str(wanted.captures),
-        )
-        await context.server.auditor.write(scope, record)
-    return wanted
-
-
-ENDPOINTS: Final = (
-    Endpoint(
-        "GET",
-        _PATH,
-        "tenant:admin",
-        read_retention,
-        says=ApiDescription("How long what is kept", answers=Retention),
-    ),
-    Endpoint(
-        "PUT",
-        _PATH,
-        "tenant:admin",
-        put_retention,
-        says=ApiDescription("Say how long", takes=Retention, answers=Retention),
-    ),
-)

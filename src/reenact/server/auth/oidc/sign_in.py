@@ -168,7 +168,7 @@ def _check_issuer(context: RequestContext, metadata: Metadata) -> None:
 
 def _redirect(context: RequestContext) -> str:
     """Return the redirect address, which must be registered with the provider."""
-    here = address_here(context.server, context.request)
+    here = address_here(context)
     if not here:
         raise Problem(
             "unavailable",

@@ -7,8 +7,10 @@ from functools import cache
 from starlette.responses import Response
 
 from reenact.exchange.model import Route
-from reenact.server.agents.service import AgentView, read_agents
+from reenact.server.agents.api import states_of
+from reenact.server.agents.service import AgentView, search_agents
 from reenact.server.context import RequestContext
+from reenact.server.pagination import page_of
 from reenact.server.web.admin.connect import connect_instructions
 from reenact.server.web.components.formatting import badge, count, environment, stamp
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
@@ -22,7 +24,14 @@ __all__ = ["show_agents"]
 
 async def show_agents(context: RequestContext) -> Response:
     """Handle ``GET /agents``: list the app agents that the user is allowed to see, newest first."""
-    found = await read_agents(context)
+    app, environment_name = context.query("app"), context.query("environment")
+    found = await search_agents(
+        context,
+        page_of(context),
+        app=app,
+        environment=environment_name,
+        states=states_of(context),
+    )
     heads = (
         "Agent",
         "App",
@@ -38,7 +47,6 @@ async def show_agents(context: RequestContext) -> Response:
     routes = cache(_routes)  # agents of one app have the same routes
     rows = (_row(one, routes(one.app, one.routes)) for one in found.items)
     listed = table(heads, rows, none=none, caption="Agents")
-    app = context.query("app")
     title = f"Agents of {app}" if app else "Agents"
     return page(
         context,

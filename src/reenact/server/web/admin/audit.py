@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -13,12 +13,11 @@ from reenact.audit.log import open_head
 from reenact.audit.proof import check_proof
 from reenact.audit.record import ACTIONS, OUTCOMES
 from reenact.errors import AuditInvalid
-from reenact.server.audit.api import list_records, names_by_id, show_head, show_proof
-from reenact.server.auth.permissions import has_anywhere
+from reenact.server.audit import service
+from reenact.server.audit.api import record_filter
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, count, stamp
-from reenact.server.web.components.forms import FormRequest
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.lookups import KnownNames, known_names
@@ -35,15 +34,12 @@ from reenact.server.web.components.values import block, facts, pretty
 
 __all__ = ["show_audit", "show_record"]
 
-_NAMES: Final = (
-    *("actor", "action", "exchange", "replay", "environment", "outcome", "cursor", "limit"),
-)
-
 
 async def show_audit(context: RequestContext) -> Response:
     """Handle ``GET /audit``: show the records that match the filters, and the state of the log."""
-    query = {name: context.query(name) for name in _NAMES if context.query(name)}
-    found = await list_records(FormRequest(context, query={**query, **since_until(context)}))
+    context.require("audit:read")  # before the query is read
+    wanted = record_filter(context, *since_until(context))
+    found = await service.list_records(context, wanted, context.limit)
     records = [(one.seq, msgspec.json.decode(one.record)) for one in found.items]
     names = await _names(context, [record for _, record in records])
     rows = [_row(seq, record, names) for seq, record in records]
@@ -94,7 +90,7 @@ def _filters(context: RequestContext, known: KnownNames) -> Html:
 
 
 def _exports(context: RequestContext) -> Html | None:
-    if not has_anywhere(context.principal.grants, "audit:export", context.server.now()):
+    if not context.has_anywhere("audit:export"):
         return None
     ways = (("tar", "Export with proofs"), ("csv", "CSV"), ("jsonl", "JSON lines"))
     return tag(
@@ -111,8 +107,7 @@ async def _status(context: RequestContext) -> Html:
     """Render the newest head and the result of its signature check."""
     key = context.server.auditor.key(context.tenant)
     try:
-        answer = await show_head(context)
-        head = open_head(bytes(answer.body), [key])
+        head = open_head((await service.read_head(context)).encode(), [key])
     except AuditInvalid as error:
         return tag("div", tag("p", error.message), class_="alert", role="alert")
     said = fragment(
@@ -130,8 +125,7 @@ async def _status(context: RequestContext) -> Html:
 async def _names(context: RequestContext, records: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the names of the users and keys in ``records``, by id."""
     ids = {_id(record.get(part)) for record in records for part in ("actor", "subject")}
-    async with context.server.database.reading(context.tenant) as scope:
-        return await names_by_id(scope, ids)
+    return await service.names_by_id(context, ids)
 
 
 def _id(part: Any) -> str:
@@ -207,11 +201,11 @@ async def show_record(context: RequestContext) -> Response:
 
     Raises ``damaged`` if the proof is invalid.
     """
-    answer = await show_proof(context)
-    key = context.server.auditor.key(context.tenant)
     seq = context.path("seq")
+    proved = await service.prove_record(context, seq)
+    key = context.server.auditor.key(context.tenant)
     try:
-        proof, _ = check_proof(bytes(answer.body), [key])
+        proof, _ = check_proof(proved.to_text().encode(), [key])
     except AuditInvalid as error:
         raise Problem("damaged", error.message, hint="export the log and verify it") from None
     record = msgspec.json.decode(proof.leaf)

@@ -61,7 +61,7 @@ def _install() -> tuple[Child, ...]:
 
 
 def _lines(context: RequestContext, app: str, environment: str) -> str:
-    server = address_here(context.server, context.request) or _SOMEWHERE
+    server = address_here(context) or _SOMEWHERE
     return _LINES.format(
         server=json.dumps(server), app=json.dumps(app), environment=json.dumps(environment)
     )

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.context import RequestContext
-from reenact.server.people import api
-from reenact.server.people.schema import KeyView, NewKey
+from reenact.server.context import PAGE_SIZE, RequestContext
+from reenact.server.people import keys
+from reenact.server.people.schema import KeyRequest, KeyView, NewKey
 from reenact.server.problems import Problem
-from reenact.server.storage.people import names_of
 from reenact.server.web.admin.connect import key_instructions
 from reenact.server.web.admin.people import ROLE_WORDS, grants_of
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (
-    FormRequest,
     confirm_button,
     form,
     input_field,
     read_form,
     secret_once,
     select_field,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
@@ -41,10 +39,9 @@ async def show_keys(context: RequestContext) -> Response:
 
 async def _keys(context: RequestContext, *told: Child, problem: Problem | None = None) -> Response:
     cursor = context.query("cursor") if context.request.method == "GET" else ""
-    found = await api.list_keys(FormRequest(context, query={"cursor": cursor}))
+    found = await keys.list_keys(context, cursor, PAGE_SIZE)
     heads = ("Name", "Kind", "For", "Made (UTC)", "Last used (UTC)", "Expires (UTC)", "")
-    async with context.server.database.reading(context.tenant) as scope:
-        names = await names_of(scope, sorted({one.owner for one in found.items} - {""}))
+    names = await keys.owner_names(context, found.items)
     rows = [_row(context, one, names.get(one.owner, one.owner)) for one in found.items]
     return page(
         context,
@@ -110,20 +107,19 @@ async def do_add_key(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     sent = await read_form(context)
-    asked: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
-    if asked["kind"] == "agent":
-        asked |= {name: sent.one(name).strip() for name in ("app", "environment")}
+    wanted: dict[str, Any] = {"kind": sent.one("kind"), "name": sent.one("name").strip()}
+    if wanted["kind"] == "agent":
+        wanted |= {name: sent.one(name).strip() for name in ("app", "environment")}
     else:
         grant = {"role": sent.one("role")}
         grant |= {name: sent.one(f"limit-{name}").strip() for name in ("environment", "app")}
-        asked["grants"] = [grant]
+        wanted["grants"] = [grant]
     try:
-        answer = await api.add_key(FormRequest(context, asked))
+        made = await keys.add_key(context, to_request(wanted, KeyRequest))
     except Problem as problem:
         if problem.status == 403:
             raise
         return await _keys(context, problem=problem)
-    made = msgspec.json.decode(answer.body, type=NewKey)
     return await _keys(
         context, secret_once(f"The key {made.name}", made.key, await _use_of(context, made))
     )
@@ -139,5 +135,5 @@ async def _use_of(context: RequestContext, made: NewKey) -> Html:
 
 async def do_revoke_key(context: RequestContext) -> Response:
     """Handle ``POST /keys/{id}/revoke``: revoke the key immediately and redirect to ``/keys``."""
-    await api.revoke_key(context)
+    await keys.revoke_key(context, context.path("id"))
     return RedirectResponse("/keys", 303)

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from starlette.responses import RedirectResponse, Response
 
 from reenact.server.auth.permissions import PERMISSIONS, ROLES, is_grantable
-from reenact.server.context import RequestContext
-from reenact.server.people import api as people
-from reenact.server.people.schema import GrantView, Invitation, UserView
+from reenact.server.context import PAGE_SIZE, RequestContext
+from reenact.server.people import users
+from reenact.server.people.accounts import address_here
+from reenact.server.people.schema import GrantRequest, GrantView, Invitation, UserRequest, UserView
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import badge, clock, stamp, whole
 from reenact.server.web.components.forms import (
-    FormRequest,
     confirm_button,
     form,
     input_field,
     read_form,
     secret_once,
     select_field,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, tag, url
 from reenact.server.web.components.layout import alert, page
@@ -35,6 +35,7 @@ __all__ = [
     "do_remove_user",
     "do_revoke",
     "grants_of",
+    "invited",
     "show_people",
 ]
 
@@ -50,7 +51,7 @@ async def _people(
     context: RequestContext, *told: Child, problem: Problem | None = None
 ) -> Response:
     cursor = context.query("cursor") if context.request.method == "GET" else ""
-    found = await people.list_users(FormRequest(context, query={"cursor": cursor}))
+    found = await users.list_users(context, cursor, PAGE_SIZE)
     rows: list[tuple[Child, ...]] = [
         (
             tag("b", whole(one.email)),
@@ -136,10 +137,10 @@ def _more(context: RequestContext, user: UserView) -> Html:
     )
 
 
-def _invited(answer: Response) -> Html:
-    made = msgspec.json.decode(answer.body, type=Invitation)
-    until = f"It is for {made.email}, works once, until {clock(made.expires_at)} UTC."
-    return secret_once("Give them this link", made.link, tag("p", until, class_="dim"))
+def invited(invitation: Invitation) -> Html:
+    """Return a box with the one-time link of an invitation."""
+    until = f"It is for {invitation.email}, works once, until {clock(invitation.expires_at)} UTC."
+    return secret_once("Give them this link", invitation.link, tag("p", until, class_="dim"))
 
 
 async def do_add_user(context: RequestContext) -> Response:
@@ -149,10 +150,11 @@ async def do_add_user(context: RequestContext) -> Response:
     """
     sent = await read_form(context)
     try:
-        answer = await people.add_user(FormRequest(context, {"email": sent.one("email")}))
+        wanted = UserRequest(email=sent.one("email"))
+        invitation = await users.invite_user(context, address_here(context), wanted)
     except Problem as problem:
         return await _refused(context, problem)
-    return await _people(context, _invited(answer))
+    return await _people(context, invited(invitation))
 
 
 async def do_invite_again(context: RequestContext) -> Response:
@@ -161,10 +163,11 @@ async def do_invite_again(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     try:
-        answer = await people.invite_again(context)
+        address = address_here(context)
+        invitation = await users.invite_again(context, address, context.path("id"))
     except Problem as problem:
         return await _refused(context, problem)
-    return await _people(context, _invited(answer))
+    return await _people(context, invited(invitation))
 
 
 async def do_grant(context: RequestContext) -> Response:
@@ -173,11 +176,9 @@ async def do_grant(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     sent = await read_form(context)
-    asked: dict[str, Any] = {
-        name: sent.one(name).strip() for name in ("role", "environment", "app")
-    }
+    fields = {name: sent.one(name).strip() for name in ("role", "environment", "app")}
     try:
-        await people.add_grant(FormRequest(context, asked))
+        await users.add_grant(context, context.path("id"), to_request(fields, GrantRequest))
     except Problem as problem:
         return await _refused(context, problem)
     return RedirectResponse("/people", 303)
@@ -189,7 +190,7 @@ async def do_revoke(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     try:
-        await people.remove_grant(context)
+        await users.remove_grant(context, context.path("id"), context.path("grant"))
     except Problem as problem:
         return await _refused(context, problem)
     return RedirectResponse("/people", 303)
@@ -201,7 +202,7 @@ async def do_remove_user(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     try:
-        await people.remove_user(context)
+        await users.remove_user(context, context.path("id"))
     except Problem as problem:
         return await _refused(context, problem)
     return RedirectResponse("/people", 303)

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.agents.service import read_agents
-from reenact.server.auth.permissions import Tier, has_anywhere
-from reenact.server.context import RequestContext
+from reenact.server.agents.service import search_agents
+from reenact.server.auth.permissions import Tier
+from reenact.server.context import MOST_ITEMS, RequestContext
+from reenact.server.people.accounts import address_here
 from reenact.server.problems import Problem
 from reenact.server.runtime import TenantFacts
-from reenact.server.tenants import api as tenants
-from reenact.server.web.components.formatting import clock, environment
+from reenact.server.storage.pagination import Page
+from reenact.server.tenants import service as tenants
+from reenact.server.tenants.service import EnvironmentRequest, TenantChange, TenantRequest
+from reenact.server.web.admin.people import invited
+from reenact.server.web.components.formatting import environment
 from reenact.server.web.components.forms import (
-    FormRequest,
+    Form,
     confirm_button,
     form,
     input_field,
     read_form,
-    secret_once,
     select_field,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import alert, page
@@ -50,9 +53,9 @@ async def show_environments(context: RequestContext) -> Response:
 
 async def _environments(context: RequestContext, problem: Problem | None = None) -> Response:
     found = await tenants.list_environments(context)
-    said = {one.name: one.kind for one in found.items}
+    said = {one.name: one.kind for one in found}
     unsaid = sorted(await _with_agents(context) - {*said})
-    may = has_anywhere(context.principal.grants, "tenant:admin", context.server.now())
+    may = context.has_anywhere("tenant:admin")
     rows = [_row(context, name, kind, kind, may) for name, kind in said.items()]
     rows += [_row(context, name, "production", "not said: production", may) for name in unsaid]
     change = form(
@@ -81,7 +84,7 @@ async def _environments(context: RequestContext, problem: Problem | None = None)
 
 async def _with_agents(context: RequestContext) -> set[str]:
     """Return the environments of the app agents that the user can see."""
-    found = await read_agents(FormRequest(context, query={"limit": "500"}))
+    found = await search_agents(context, Page(MOST_ITEMS))
     return {one.environment for one in found.items}
 
 
@@ -109,11 +112,9 @@ async def do_set_environment(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     sent = await read_form(context)
-    filled = FormRequest(
-        context, {"kind": sent.one("kind")}, path={"name": sent.one("name").strip()}
-    )
     try:
-        await tenants.set_environment(filled)
+        wanted = to_request({"kind": sent.one("kind")}, EnvironmentRequest)
+        await tenants.set_environment(context, sent.one("name").strip(), wanted)
     except Problem as problem:
         if problem.status == 403:
             raise
@@ -138,7 +139,7 @@ async def _tenants(
             _yes(one.dedicated),
             _change(context, one),
         )
-        for one in found.items
+        for one in found
     ]
     add = form(
         context,
@@ -181,27 +182,27 @@ async def do_add_tenant(context: RequestContext) -> Response:
     If it is refused, show the reason.
     """
     sent = await read_form(context)
-    asked = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
+    fields = {name: sent.one(name).strip() for name in ("name", "tier", "admin")}
     try:
-        answer = await tenants.add_tenant(
-            FormRequest(context, {**asked, "dedicated": sent.one("dedicated") == "yes"})
-        )
+        wanted = to_request({**fields, **_dedicated(sent)}, TenantRequest)
+        made = await tenants.add_tenant(context, address_here(context), wanted)
     except Problem as problem:
         if problem.status == 403:
             raise
         return await _tenants(context, problem=problem)
-    invited = msgspec.json.decode(answer.body, type=tenants.NewTenant).admin
-    if invited is None:
+    if made.admin is None:
         return RedirectResponse("/tenants", 303)
-    until = f"It is for {invited.email}, works once, until {clock(invited.expires_at)} UTC."
-    told = secret_once("Give them this link", invited.link, tag("p", until, class_="dim"))
-    return await _tenants(context, told)
+    return await _tenants(context, invited(made.admin))
+
+
+def _dedicated(sent: Form) -> dict[str, bool]:
+    return {"dedicated": sent.one("dedicated") == "yes"}
 
 
 async def do_change_tenant(context: RequestContext) -> Response:
     """Handle ``POST /tenants/{id}``: change the tier and infrastructure, and redirect to
     ``/tenants``."""
     sent = await read_form(context)
-    change = {"tier": sent.one("tier"), "dedicated": sent.one("dedicated") == "yes"}
-    await tenants.change_tenant(FormRequest(context, change))
+    wanted = to_request({"tier": sent.one("tier"), **_dedicated(sent)}, TenantChange)
+    await tenants.change_tenant(context, context.path("id"), wanted)
     return RedirectResponse("/tenants", 303)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from reenact.server.auth.authentication import check_site, check_token
-from reenact.server.auth.permissions import Permission, ResourceScope, has_anywhere
+from reenact.server.auth.permissions import Permission, ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.storage.replays import find_request
@@ -25,7 +25,6 @@ from reenact.server.web.components.values import copyable, folded
 
 __all__ = [
     "Form",
-    "FormRequest",
     "already_sent_notice",
     "can_replay",
     "check_form",
@@ -40,6 +39,7 @@ __all__ = [
     "replay_of",
     "secret_once",
     "select_field",
+    "to_request",
 ]
 
 T = TypeVar("T")
@@ -101,41 +101,12 @@ async def check_form(context: RequestContext) -> None:
         check_token(form.one("csrf"), context.principal.csrf)
 
 
-class FormRequest(RequestContext):
-    """An ask by the same one, with a body that was made from a form."""
-
-    def __init__(
-        self,
-        context: RequestContext,
-        body: Any = None,
-        *,
-        path: dict[str, str] | None = None,
-        query: dict[str, str] | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(context.request, context.server, context.principal)
-        self._body = body
-        self._path = path or {}
-        self._query = query
-        self._headers = headers or {}
-
-    def path(self, name: str) -> str:
-        return self._path[name] if name in self._path else super().path(name)
-
-    def query(self, name: str, default: str = "") -> str:
-        return (
-            super().query(name, default) if self._query is None else self._query.get(name, default)
-        )
-
-    def header(self, name: str) -> str:
-        return self._headers.get(name, "") or super().header(name)
-
-    async def json(self, kind: type[T], most: int | None = None) -> T:
-        data = msgspec.json.encode(self._body)
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except msgspec.ValidationError as error:
-            raise Problem("invalid", f"this does not fit: {error}") from None
+def to_request(fields: dict[str, Any], kind: type[T]) -> T:
+    """Convert the values of a form to a request of the API. Raises :class:`Problem`."""
+    try:
+        return msgspec.json.decode(msgspec.json.encode(fields), type=kind)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid", f"this does not fit: {error}") from None
 
 
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
@@ -143,8 +114,7 @@ _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:pro
 
 def can_replay(context: RequestContext) -> bool:
     """Return whether the user is allowed to replay anything."""
-    now = context.server.now()
-    return any(has_anywhere(context.principal.grants, one, now) for one in _REPLAYS)
+    return any(context.has_anywhere(one) for one in _REPLAYS)
 
 
 def missing_permissions(
@@ -243,9 +213,13 @@ def input_field(
     return tag("label", tag("span", label), box, class_="wide" if wide else None)
 
 
-def select_field(label: str, name: str, words: tuple[str, ...], now: str = "") -> Html:
-    """Return a choice of ``words`` with its label. ``now`` is the selected word."""
-    shown = (tag("option", word, value=word, selected=word == now) for word in words)
+def select_field(
+    label: str, name: str, options: Iterable[str | tuple[str, str]], now: str = ""
+) -> Html:
+    """Return a select field with its label. ``options`` are values, or values with their labels;
+    ``now`` is the selected value."""
+    pairs = ((one, one) if isinstance(one, str) else one for one in options)
+    shown = (tag("option", word, value=value, selected=value == now) for value, word in pairs)
     return tag("label", tag("span", label), tag("select", *shown, name=name))
 
 

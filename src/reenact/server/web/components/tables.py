@@ -12,6 +12,7 @@ import msgspec
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import count
+from reenact.server.web.components.forms import select_field
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 
 __all__ = [
@@ -203,9 +204,7 @@ def choice(
     context: RequestContext, name: str, label: str, options: Sequence[tuple[str, str]]
 ) -> Html:
     """Return a select field with the value from the address. ``options`` are values with labels."""
-    now = context.query(name)
-    shown = (tag("option", said, value=value, selected=value == now) for value, said in options)
-    return tag("label", tag("span", label), tag("select", *shown, name=name))
+    return select_field(label, name, options, context.query(name))
 
 
 def pager(
@@ -237,13 +236,13 @@ def spans(context: RequestContext) -> list[tuple[str, str]]:
     return [("", "any time"), *_SPANS, *other]
 
 
-def since_until(context: RequestContext) -> dict[str, str]:
-    """Return the times of a filter in the form of the API. Raises :class:`Problem`."""
+def since_until(context: RequestContext) -> tuple[int, int]:
+    """Return the times of a filter in milliseconds, 0 for none. Raises :class:`Problem`."""
     found = times_of(context)
-    within = found.pop("within", 0)
+    since, within = found.get("since", 0), found.get("within", 0)
     if within:
-        found["since"] = max(found.get("since", 0), context.server.now() - within)
-    return {name: str(value) for name, value in found.items()}
+        since = max(since, context.server.now() - within)
+    return since, found.get("until", 0)
 
 
 def times_of(context: RequestContext) -> dict[str, int]:

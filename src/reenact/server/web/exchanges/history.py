@@ -48,8 +48,8 @@ _SELDOM: Final = ("route", "replayable", "traceId", "correlationId", "from", "to
 async def show_history(context: RequestContext) -> Response:
     """Handle ``GET /exchanges``: show the exchanges that match the filters in the address, newest
     first."""
-    times = since_until(context)
-    filters_ = exchange_filters(context, int(times.get("since", 0)), int(times.get("until", 0)))
+    since, until = since_until(context)
+    filters_ = exchange_filters(context, since, until)
     found = await search_exchanges(context, filters_, page_of(context))
     known = await known_names(context)
     heads = ("Started (UTC)", "Route", "App", "Environment", "Status", "Duration", "Notes")
@@ -185,8 +185,8 @@ def _correlated(name: str) -> Html:
 async def show_replays(context: RequestContext) -> Response:
     """Handle ``GET /replays``: show the replays that match the filters in the address, newest
     first."""
-    times = since_until(context)
-    filters_ = replay_filters(context, int(times.get("since", 0)), int(times.get("until", 0)))
+    since, until = since_until(context)
+    filters_ = replay_filters(context, since, until)
     found = await search_replays(context, filters_, page_of(context))
     known = await known_names(context)
     kinds = known.kinds

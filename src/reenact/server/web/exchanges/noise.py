@@ -32,11 +32,11 @@ from reenact.server.web.components.diff import PathChange, path_changes
 from reenact.server.web.components.formatting import badge, clock, count
 from reenact.server.web.components.forms import (
     Form,
-    FormRequest,
     form,
     input_field,
     read_form,
     select_field,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
@@ -238,7 +238,7 @@ async def do_learn_rules(context: RequestContext) -> Response:
     """Handle ``POST /noise/learn``: learn rules from two replays."""
     sent = await read_form(context)
     try:
-        wanted = await FormRequest(context, {"replays": sent.one("replays").split()}).json(Learning)
+        wanted = to_request({"replays": sent.one("replays").split()}, Learning)
         await learn_noise(context, wanted)
     except Problem as problem:
         if problem.status in (403, 404):

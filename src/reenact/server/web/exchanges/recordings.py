@@ -6,15 +6,16 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.captures.api import CaptureView, find, read_captures
+from reenact.server.captures.api import capture_filters
+from reenact.server.captures.service import CaptureView, read_capture, search_captures
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.recordings import with_recording
 from reenact.server.exchanges.service import get_exchange
+from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.formatting import size, stamp
-from reenact.server.web.components.forms import FormRequest
 from reenact.server.web.components.html import Child, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.tables import (
@@ -37,9 +38,8 @@ _SIZE: Final = 8 << 20
 
 async def show_recordings(context: RequestContext) -> Response:
     """Handle ``GET /recordings``: show the captures that match the filters, newest first."""
-    names = ("text", "cursor", "limit")
-    query = {name: context.query(name) for name in names if context.query(name)}
-    found = await read_captures(FormRequest(context, query={**query, **since_until(context)}))
+    chosen = capture_filters(context, *since_until(context))
+    found = await search_captures(context, chosen, page_of(context))
     form = filters(
         context,
         "/recordings",
@@ -78,9 +78,9 @@ def _row(one: CaptureView) -> tuple[Child, ...]:
 
 async def view_capture(context: RequestContext) -> Response:
     """Handle ``GET /recordings/{id}/view``: show the run of a capture on a separate page."""
-    row = await find(context, context.path("id"))
-    here, back = url("/recordings/{}/view", row.capture_id), ("/recordings", "Recordings")
-    return await _view(context, row.digest, row.name or row.capture_id, back, here)
+    found = await read_capture(context, context.path("id"))
+    here, back = url("/recordings/{}/view", found.capture_id), ("/recordings", "Recordings")
+    return await _view(context, found.digest, found.name or found.capture_id, back, here)
 
 
 async def view_exchange(context: RequestContext) -> Response:

@@ -8,11 +8,10 @@ from starlette.responses import RedirectResponse, Response
 
 from reenact.server.batches import searches
 from reenact.server.batches.schema import SavedSearch
-from reenact.server.context import RequestContext
+from reenact.server.context import PAGE_SIZE, RequestContext
 from reenact.server.problems import Problem
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (
-    FormRequest,
     can_replay,
     confirm_button,
     form,
@@ -42,8 +41,8 @@ async def show_searches(context: RequestContext) -> Response:
 
 
 async def _list(context: RequestContext, problem: Problem | None = None) -> Response:
-    query = {"cursor": context.query("cursor")} if context.request.method == "GET" else {}
-    found = await searches.read_searches(FormRequest(context, query=query))
+    cursor = context.query("cursor") if context.request.method == "GET" else ""
+    found = await searches.list_searches(context, cursor, PAGE_SIZE)
     heads = ("Name", "Finds", "By", "Saved (UTC)", "")
     none = "There are no saved searches. Search in the history, and save what you looked for."
     rows = (_row(context, one) for one in found.items)
@@ -152,7 +151,7 @@ async def do_save_search(context: RequestContext) -> Response:
     if within.isascii() and within.isdigit():
         search["within"] = int(within)
     try:
-        await searches.put_search(FormRequest(context, search, path={"name": sent.one("name")}))
+        await searches.save_search(context, sent.one("name"), as_search(search))
     except Problem as problem:
         if problem.status == 403:
             raise
@@ -164,7 +163,7 @@ async def do_rename_search(context: RequestContext) -> Response:
     """Handle ``POST /searches/{name}/rename``: rename the search and redirect to the list."""
     name = (await read_form(context)).one("name")
     try:
-        await searches.rename(context, name)
+        await searches.rename_search(context, context.path("name"), name)
     except Problem as problem:
         if problem.status in (403, 404):
             raise
@@ -175,7 +174,7 @@ async def do_rename_search(context: RequestContext) -> Response:
 async def do_remove_search(context: RequestContext) -> Response:
     """Handle ``POST /searches/{name}/remove``: delete the search and redirect to the list."""
     try:
-        await searches.remove(context)
+        await searches.remove_search(context, context.path("name"))
     except Problem as problem:
         if problem.status in (403, 404):
             raise

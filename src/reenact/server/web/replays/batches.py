@@ -30,7 +30,6 @@ from reenact.server.responses import ListResponse
 from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
 from reenact.server.web.components.forms import (
     Form,
-    FormRequest,
     can_replay,
     confirm_button,
     denial,
@@ -38,11 +37,13 @@ from reenact.server.web.components.forms import (
     input_field,
     missing_permissions,
     read_form,
+    select_field,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
 from reenact.server.web.components.lookups import environment_kinds
-from reenact.server.web.components.tables import choice, pager, table
+from reenact.server.web.components.tables import pager, table
 from reenact.server.web.components.values import facts
 from reenact.server.web.exchanges.search_query import (
     as_search,
@@ -344,7 +345,7 @@ async def edit_batch(context: RequestContext) -> Response:
 
 
 async def _saved_search(context: RequestContext, saved: str) -> dict[str, Any]:
-    found = await read_search(FormRequest(context, path={"name": saved}))
+    found = await read_search(context, saved)
     search: dict[str, Any] = msgspec.to_builtins(found.filters)
     return search
 
@@ -360,7 +361,6 @@ def _form(
     """Return the form. ``sent`` is its submitted content."""
     said = filter_texts(as_search(search))
     name, value = ("saved", saved) if saved else ("search", to_text(search))
-    typed = FormRequest(context, query=dict(sent.pairs) if sent is not None else {})
     return page(
         context,
         "Replay many",
@@ -371,7 +371,7 @@ def _form(
             context,
             "/batches",
             tag("input", type="hidden", name=name, value=value),
-            _fields(typed),
+            _fields(sent or Form([])),
             button="Plan it",
             main=True,
         ),
@@ -381,15 +381,18 @@ def _form(
     )
 
 
-def _fields(typed: RequestContext) -> Html:
+def _fields(typed: Form) -> Html:
     def field(label: str, name: str, **more: Any) -> Html:
-        return input_field(label, name, value=typed.query(name), **more)
+        return input_field(label, name, value=typed.one(name), **more)
+
+    def select(label: str, name: str, options: tuple[tuple[str, str], ...]) -> Html:
+        return select_field(label, name, options, typed.one(name))
 
     at_a_time, a_minute = str(_UNSAID.concurrency), str(_UNSAID.per_minute)
     return fragment(
-        choice(typed, "boundaries", "Outbound calls", _MODES),
-        choice(typed, "environmentVariables", "Environment variables", _VARIABLES),
-        choice(typed, "revision", "Code", _REVISIONS),
+        select("Outbound calls", "boundaries", _MODES),
+        select("Environment variables", "environmentVariables", _VARIABLES),
+        select("Code", "revision", _REVISIONS),
         field("Environment", "environment", hint="where each came from"),
         field("At a time, per agent", "concurrency", kind="number", hint=at_a_time),
         field("A minute, per agent", "perMinute", kind="number", hint=a_minute),
@@ -409,7 +412,7 @@ async def do_plan_batch(context: RequestContext) -> Response:
         check_reason(
             "non-production", live, reason
         )  # the plan checks the kinds of the environments
-        asked = await FormRequest(context, {**which, **wanted}).json(BatchRequest)
+        asked = to_request({**which, **wanted}, BatchRequest)
         made = await plan_batch(context, asked)
     except Problem as problem:
         if problem.status in (403, 404):

@@ -10,23 +10,23 @@ from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.model import BOUNDARIES, ENVIRONMENT_VARIABLES, Exchange, Payload
-from reenact.server.agents.service import AgentView, read_agents
-from reenact.server.auth.permissions import has_anywhere
-from reenact.server.context import RequestContext
+from reenact.server.agents.service import AgentView, search_agents
+from reenact.server.context import MOST_ITEMS, RequestContext
 from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.replays.service import read_replay, request_replay
 from reenact.server.storage.documents import exchange_of
+from reenact.server.storage.pagination import Page
 from reenact.server.web.components.formatting import environment, stamp
 from reenact.server.web.components.forms import (
     Form,
-    FormRequest,
     already_sent_notice,
     is_key,
     new_key,
     read_form,
     replay_of,
+    to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, textarea, url
 from reenact.server.web.components.layout import alert, csrf, page
@@ -149,7 +149,7 @@ async def do_replay(context: RequestContext) -> Response:
     if sheet.mistakes:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
         return await _show(context, sheet, problem)
-    wanted = await FormRequest(context, sheet.body()).json(ReplayRequest)
+    wanted = to_request(sheet.body(), ReplayRequest)
     before = await replay_of(context, sheet.key)
     try:
         made = await request_replay(context, sheet.row.exchange_id, wanted, sheet.key)
@@ -182,7 +182,7 @@ async def _read(context: RequestContext) -> _Sheet:
 
 
 async def _panel(context: RequestContext, sheet: _Sheet) -> tuple[ReplayPlan, Html]:
-    wanted = await FormRequest(context, sheet.body()).json(ReplayRequest)
+    wanted = to_request(sheet.body(), ReplayRequest)
     outlook = await plan_replay(context, sheet.row, wanted)
     told = await read_call_details(context.server, context.tenant, sheet.exchange)
     start, made = sheet.exchange.start, sheet.made
@@ -232,9 +232,9 @@ async def _show(context: RequestContext, sheet: _Sheet, problem: Problem | None 
 
 async def _agents(context: RequestContext, app: str) -> list[AgentView]:
     """Return the app agents of ``app`` that the user can see."""
-    if not has_anywhere(context.principal.grants, "agent:read", context.server.now()):
+    if not context.has_anywhere("agent:read"):
         return []
-    found = await read_agents(FormRequest(context, query={"limit": "500", "app": app}))
+    found = await search_agents(context, Page(MOST_ITEMS), app=app)
     return sorted(found.items, key=lambda one: (one.state != "online", one.environment, one.name))
 
 
