@@ -56,6 +56,7 @@ from reenact.server.storage.replays import find_replay, open_replays
 
 __all__ = [
     "AgentView",
+    "agent_name",
     "heartbeat",
     "present_agent",
     "read_source",
@@ -130,6 +131,15 @@ async def search_agents(
         )
 
     return listed(rows, page, "registered_at", "agent_id", show)
+
+
+async def agent_name(caller: Caller, agent_id: str) -> str | None:
+    """Return the name of an agent or its id; None for an unknown one and without permission."""
+    if not agent_id or not caller.has_anywhere("agent:read"):
+        return None
+    async with caller.server.database.reading(caller.tenant) as scope:
+        row = await find_agent(scope, agent_id)
+    return None if row is None else row.name or agent_id
 
 
 _AUDITED = (

@@ -10,7 +10,7 @@ from sqlalchemy import Row
 
 from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import ResourceScope, replay_permission
-from reenact.server.batches.plan import find, sized, skips, standing_at
+from reenact.server.batches.plan import Standing, find, sized, skips, standing_at
 from reenact.server.batches.schema import (
     BatchRequest,
     BatchView,
@@ -57,6 +57,7 @@ __all__ = [
     "read_batch",
     "read_causes",
     "read_items",
+    "read_standings",
     "search_batches",
 ]
 
@@ -150,6 +151,17 @@ async def read_causes(caller: Caller, batch_id: str, limit: int) -> ListResponse
         row = await get_batch(caller, scope, batch_id)
         rows = await count_causes(scope, row.batch_id, limit)
     return ListResponse([CauseView.of(one) for one in rows], None)
+
+
+async def read_standings(caller: Caller, found: BatchView) -> list[tuple[ResourceScope, Standing]]:
+    """Return whether the caller could replay the parts of a plan, by location."""
+    caller.require_anywhere("exchange:read")
+    places = {ResourceScope(one.environment, one.app): None for one in found.plan.groups}
+    async with caller.server.database.reading(caller.tenant) as scope:
+        return [
+            (place, await standing_at(caller, scope, place, found.boundaries, found.reason))
+            for place in places
+        ]
 
 
 async def confirm_batch(caller: Caller, batch_id: str) -> BatchView:

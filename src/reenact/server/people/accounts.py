@@ -14,7 +14,7 @@ from reenact.server.auth.authentication import address_of, agent_header_of, is_s
 from reenact.server.auth.credentials import SECRET_SIZE, check_new, fits, hash_secret
 from reenact.server.auth.permissions import Grant
 from reenact.server.context import RequestContext
-from reenact.server.people.schema import Invitation
+from reenact.server.people.schema import ActorView, Invitation, SessionView
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage import people, platform
@@ -27,6 +27,7 @@ __all__ = [
     "accept_invite",
     "address_here",
     "check_email",
+    "describe_session",
     "invite",
     "is_invited",
     "is_set_up",
@@ -51,6 +52,17 @@ def address_here(context: RequestContext) -> str:
         return ""
     host, port = bound
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def describe_session(server: Server, user: User, csrf_token: str) -> SessionView:
+    """Return the new session of ``user``. Raises :class:`Problem` if the tenant was deleted."""
+    async with server.database.platform() as transaction:
+        tenant = await platform.tenant_by_id(transaction, user.tenant)
+        grants = await people.grants_of(transaction.scope(user.tenant), "user", user.id)
+    if tenant is None:
+        raise Problem("not_found", "this tenant is gone")
+    actor = ActorView(type="user", id=user.id, name=user.email)
+    return SessionView.of(actor, tenant, grants, csrf_token)
 
 
 async def is_set_up(server: Server, token: str) -> bool:

@@ -28,9 +28,7 @@ from reenact.server.people.schema import (
     UserRequest,
     UserView,
 )
-from reenact.server.problems import Problem
 from reenact.server.responses import ListResponse, answer
-from reenact.server.storage import people, platform
 
 __all__ = ["ENDPOINTS"]
 
@@ -53,14 +51,8 @@ async def _open_session(context: RequestContext) -> Response:
     check_site(context.request)
     sent = await context.json(SignInRequest)
     found = await sign_in(context.server, context.request, sent.email, sent.password, sent.tenant)
-    user = found.user
-    async with context.server.database.platform() as transaction:
-        tenant = await platform.tenant_by_id(transaction, user.tenant)
-        grants = await people.grants_of(transaction.scope(user.tenant), "user", user.id)
-    if tenant is None:
-        raise Problem("not_found", "this tenant is gone")
-    actor = ActorView(type="user", id=user.id, name=user.email)
-    response = answer(SessionView.of(actor, tenant, grants, found.opened.csrf), 201)
+    view = await accounts.describe_session(context.server, found.user, found.opened.csrf)
+    response = answer(view, 201)
     set_cookie(context.request, response, found.opened.secret)
     return response
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from sqlalchemy import Row
@@ -23,9 +23,12 @@ from reenact.server.replays.result import side_by_side
 from reenact.server.replays.service import get_replay
 from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.exchanges import list_rules, rules_in, rules_of, set_rules
+from reenact.server.storage.pagination import Page
+from reenact.server.storage.replays import ReplayFilters, list_replays
 
 __all__ = [
     "Learning",
+    "ReplayPair",
     "RouteRules",
     "change_noise",
     "compare_exchanges",
@@ -33,6 +36,7 @@ __all__ = [
     "learn_noise",
     "list_noise_rules",
     "replace_noise_rules",
+    "replay_pairs",
 ]
 
 
@@ -104,6 +108,38 @@ async def learn_noise(caller: Caller, wanted: Learning) -> RouteRules:
             caller.server, caller.tenant, before.app, exchange_of(before), exchange_of(after)
         )
     return await change_noise(caller, one.app, one.route_id, lambda old: merged(old, learn(found)))
+
+
+_EXAMINED: Final = 200
+_MOST_PAIRS: Final = 10
+
+
+class ReplayPair(msgspec.Struct, frozen=True):
+    """Two replays of one exchange, the older one first; times are in milliseconds."""
+
+    exchange_id: str
+    first: str
+    first_at: int
+    second: str
+    second_at: int
+
+
+async def replay_pairs(caller: Caller, app: str, route: str) -> list[ReplayPair]:
+    """Return pairs of completed replays without an edit: the two newest of each exchange, among the
+    newest."""
+    places = places_of(caller, "exchange:read")
+    async with caller.server.database.reading(caller.tenant) as scope:
+        wanted = ReplayFilters(state="completed")
+        rows = await list_replays(scope, wanted, places, Page(_EXAMINED))
+    found: dict[str, list[Row[Any]]] = {}
+    for row in rows:
+        if (row.app, row.route_id) == (app, route) and not unpack(row.patch, list):
+            found.setdefault(row.source_exchange_id, []).append(row)
+    pairs = [
+        ReplayPair(source, old.replay_id, old.requested_at, new.replay_id, new.requested_at)
+        for source, (new, old, *_) in ((s, r) for s, r in found.items() if len(r) > 1)
+    ]
+    return pairs[:_MOST_PAIRS]
 
 
 def _check_pair(one: Row[Any], other: Row[Any]) -> None:

@@ -35,7 +35,7 @@ from reenact.server.storage.database import Scope
 from reenact.server.storage.documents import exchange_of
 from reenact.server.storage.people import environment_kind
 
-__all__ = ["Plan", "ReplayTarget", "aim", "plan"]
+__all__ = ["Plan", "ReplayTarget", "choose_target", "plan", "plan_target"]
 
 
 class ReplayTarget(msgspec.Struct, frozen=True):
@@ -66,7 +66,13 @@ class Plan(msgspec.Struct, frozen=True):
     depth: int
 
 
-async def aim(
+async def plan_target(caller: Caller, source: Row[Any], wanted: ReplayRequest) -> ReplayTarget:
+    """Return the target that a replay of ``source`` would have now. Raises :class:`Problem`."""
+    async with caller.server.database.reading(caller.tenant) as scope:
+        return await choose_target(caller, scope, source, wanted)
+
+
+async def choose_target(
     caller: Caller, scope: Scope, source: Row[Any], wanted: ReplayRequest
 ) -> ReplayTarget:
     """Return the target of a replay.

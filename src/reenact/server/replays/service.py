@@ -26,7 +26,7 @@ from reenact.server.pagination import listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import permission_used
 from reenact.server.replays.commands import issue, send
-from reenact.server.replays.plan import Plan, ReplayTarget, aim, plan
+from reenact.server.replays.plan import Plan, ReplayTarget, choose_target, plan
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.replays.state import advance, source_of, target_of
 from reenact.server.responses import ListResponse
@@ -54,6 +54,7 @@ __all__ = [
     "get_replay",
     "order",
     "read_replay",
+    "replay_of_key",
     "request_replay",
     "search_replays",
 ]
@@ -92,7 +93,7 @@ async def order(
         before: Row[Any] | None = None
         refused: Problem | None = None
         try:
-            goal = await aim(caller, scope, source, wanted)
+            goal = await choose_target(caller, scope, source, wanted)
             before = await once.before(scope)
             if before is None:
                 planned = plan(caller, source, wanted, goal)
@@ -196,7 +197,7 @@ class _Key:
         self._server = caller.server
         self._text = text
         self._digest = digest
-        self._principal = f"{caller.principal.type}:{caller.principal.id}"
+        self._principal = _requester(caller)
 
     @classmethod
     def of(cls, caller: Caller, text: str, exchange_id: str, wanted: ReplayRequest) -> _Key:
@@ -266,6 +267,19 @@ async def search_replays(
 async def read_replay(caller: Caller, replay_id: str) -> ReplayView:
     """Return the current state of a replay. Raises :class:`Problem`."""
     return ReplayView.of(await get_replay(caller, replay_id))
+
+
+def _requester(caller: Caller) -> str:
+    return f"{caller.principal.type}:{caller.principal.id}"
+
+
+async def replay_of_key(caller: Caller, key: str) -> str:
+    """Return the id of the replay that the caller requested with this idempotency key, or an empty
+    string."""
+    caller.require_anywhere("exchange:read")
+    async with caller.server.database.reading(caller.tenant) as scope:
+        found = await find_request(scope, _requester(caller), key)
+    return "" if found is None else str(found.replay_id)
 
 
 async def cancel_replay(caller: Caller, replay_id: str) -> ReplayView:

@@ -8,24 +8,29 @@ from typing import Annotated, Final
 import msgspec
 
 from reenact.server.auth.permissions import EnvironmentKind, Grant, Tier
-from reenact.server.context import Caller
+from reenact.server.context import MOST_ITEMS, Caller
+from reenact.server.exchanges.service import places_of
 from reenact.server.people import accounts
 from reenact.server.people.schema import Invitation
 from reenact.server.problems import Problem
 from reenact.server.runtime import TenantFacts
 from reenact.server.storage import people, platform
+from reenact.server.storage.agents import agent_places
 from reenact.server.storage.database import Platform, Scope
 from reenact.server.storage.people import Environment
 from reenact.server.storage.retention import Days, read_days, set_days
 
 __all__ = [
     "EnvironmentRequest",
+    "KnownNames",
     "NewTenant",
     "Retention",
     "TenantChange",
     "TenantRequest",
     "add_tenant",
     "change_tenant",
+    "environment_kinds",
+    "known_names",
     "list_environments",
     "list_tenants",
     "read_retention",
@@ -162,6 +167,35 @@ async def list_environments(caller: Caller) -> tuple[Environment, ...]:
     caller.require_anywhere("agent:read")
     async with caller.server.database.reading(caller.tenant) as scope:
         return tuple(await people.environments(scope))
+
+
+async def environment_kinds(caller: Caller) -> dict[str, str]:
+    """Return the kinds of all environments by name; nothing without permission to see them.
+
+    An unlisted environment counts as production.
+    """
+    if not caller.has_anywhere("agent:read"):
+        return {}
+    return {one.name: one.kind for one in await list_environments(caller)}
+
+
+class KnownNames(msgspec.Struct, frozen=True):
+    """Apps and environments for filters. ``kinds`` maps environments to their kinds."""
+
+    kinds: dict[str, str]
+    apps: frozenset[str]
+    environments: frozenset[str]
+
+
+async def known_names(caller: Caller) -> KnownNames:
+    """Return the apps and environments that filters offer to the caller."""
+    if not caller.has_anywhere("agent:read"):
+        return KnownNames({}, frozenset(), frozenset())
+    kinds = await environment_kinds(caller)
+    async with caller.server.database.reading(caller.tenant) as scope:
+        rows = await agent_places(scope, places_of(caller, "agent:read"), MOST_ITEMS)
+    apps = frozenset(row.app for row in rows)
+    return KnownNames(kinds, apps, frozenset(kinds) | {row.environment for row in rows})
 
 
 async def set_environment(caller: Caller, name: str, wanted: EnvironmentRequest) -> Environment:

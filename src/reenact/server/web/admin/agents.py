@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from reenact.exchange.model import Route
 from reenact.server.agents.api import states_of
-from reenact.server.agents.service import AgentView, search_agents
+from reenact.server.agents.service import AgentView, agent_name, search_agents
 from reenact.server.context import RequestContext
 from reenact.server.pagination import page_of
 from reenact.server.web.admin.connect import connect_instructions
@@ -19,7 +19,7 @@ from reenact.server.web.components.tables import pager, table
 from reenact.server.web.components.values import folded
 from reenact.server.web.replays.containment import drivers_of
 
-__all__ = ["show_agents"]
+__all__ = ["agent_link", "show_agents"]
 
 
 async def show_agents(context: RequestContext) -> Response:
@@ -57,6 +57,14 @@ async def show_agents(context: RequestContext) -> Response:
         pager(context, found.next),
         here="/agents",
     )
+
+
+async def agent_link(context: RequestContext, agent_id: str, app: str) -> Child:
+    """Return the name of an app agent as a link, or its id if the user cannot see agents."""
+    name = await agent_name(context, agent_id)
+    if name is None:
+        return tag("code", agent_id) if agent_id else None
+    return link(url("/agents", app=app), name, title=agent_id)
 
 
 def _others(context: RequestContext) -> Html:

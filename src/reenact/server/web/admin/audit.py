@@ -17,10 +17,10 @@ from reenact.server.audit import service
 from reenact.server.audit.api import record_filter
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.tenants.service import KnownNames, known_names
 from reenact.server.web.components.formatting import badge, count, stamp
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import KnownNames, known_names
 from reenact.server.web.components.tables import (
     choice,
     field,

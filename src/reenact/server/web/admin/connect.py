@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from reenact.server.auth.permissions import has_anywhere
 from reenact.server.context import RequestContext
 from reenact.server.people.accounts import address_here
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
@@ -51,7 +50,7 @@ def connect_instructions(context: RequestContext) -> Html:
 
 
 def _key(context: RequestContext) -> Child:
-    if has_anywhere(context.principal.grants, "tenant:admin", context.server.now()):
+    if context.has_anywhere("tenant:admin"):
         return fragment(link("/keys", "Make a key for its agent"), ".")
     return "Ask an administrator of this tenant for the key of an agent."
 

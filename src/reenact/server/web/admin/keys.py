@@ -10,6 +10,7 @@ from reenact.server.context import PAGE_SIZE, RequestContext
 from reenact.server.people import keys
 from reenact.server.people.schema import KeyRequest, KeyView, NewKey
 from reenact.server.problems import Problem
+from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.admin.connect import key_instructions
 from reenact.server.web.admin.people import ROLE_WORDS, grants_of
 from reenact.server.web.components.formatting import stamp
@@ -24,7 +25,6 @@ from reenact.server.web.components.forms import (
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.lookups import environment_kinds
 from reenact.server.web.components.tables import pager, table
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]

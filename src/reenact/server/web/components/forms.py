@@ -18,7 +18,6 @@ from reenact.server.auth.authentication import check_site, check_token
 from reenact.server.auth.permissions import Permission, ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.storage.replays import find_request
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import csrf
 from reenact.server.web.components.values import copyable, folded
@@ -36,7 +35,6 @@ __all__ = [
     "missing_permissions",
     "new_key",
     "read_form",
-    "replay_of",
     "secret_once",
     "select_field",
     "to_request",
@@ -246,13 +244,6 @@ def is_key(text: str) -> bool:
 def new_key(context: RequestContext) -> str:
     """Return a new key of a form, which is used as its ``Idempotency-Key``."""
     return context.server.secret(16).hex()
-
-
-async def replay_of(context: RequestContext, key: str) -> str:
-    """Return the id of the replay that the user created with form ``key``, or an empty string."""
-    async with context.server.database.reading(context.tenant) as scope:
-        found = await find_request(scope, f"{context.principal.type}:{context.principal.id}", key)
-    return "" if found is None else str(found.replay_id)
 
 
 def already_sent_notice(exchange_id: str, words: str, replay_id: str = "") -> Html:

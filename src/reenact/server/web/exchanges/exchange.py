@@ -15,6 +15,8 @@ from reenact.server.exchanges.service import read_exchange
 from reenact.server.replays.service import search_replays
 from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import ReplayFilters
+from reenact.server.tenants.service import environment_kinds
+from reenact.server.web.admin.agents import agent_link
 from reenact.server.web.components.formatting import (
     badge,
     duration,
@@ -30,7 +32,6 @@ from reenact.server.web.components.formatting import (
 from reenact.server.web.components.forms import can_replay
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import agent_link, environment_kinds
 from reenact.server.web.components.tables import list_part, table
 from reenact.server.web.components.values import error_text, facts, payload
 from reenact.server.web.exchanges.calls import read_call_details

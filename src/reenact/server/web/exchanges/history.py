@@ -14,6 +14,7 @@ from reenact.server.exchanges.schema import ExchangeBrief, ReplayView
 from reenact.server.exchanges.service import search_exchanges
 from reenact.server.pagination import page_of
 from reenact.server.replays.service import search_replays
+from reenact.server.tenants.service import KnownNames, known_names
 from reenact.server.web.admin.connect import connect_instructions
 from reenact.server.web.components.formatting import (
     badge,
@@ -28,7 +29,6 @@ from reenact.server.web.components.formatting import (
 from reenact.server.web.components.forms import can_replay
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import KnownNames, known_names
 from reenact.server.web.components.tables import (
     choice,
     field,

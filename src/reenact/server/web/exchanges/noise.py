@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Row
 from starlette.responses import RedirectResponse, Response
 
 from reenact.exchange.comparison.documents import Changed
@@ -15,19 +14,19 @@ from reenact.format.json_path import format_pointer, parse_pointer
 from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import RequestContext
-from reenact.server.exchanges.service import get_exchange, places_of
+from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
 from reenact.server.replays.compare import (
     Learning,
+    ReplayPair,
     RouteRules,
     change_noise,
     learn_noise,
     list_noise_rules,
+    replay_pairs,
 )
 from reenact.server.replays.result import with_rules
-from reenact.server.storage.documents import exchange_of, unpack
-from reenact.server.storage.pagination import Page
-from reenact.server.storage.replays import ReplayFilters, list_replays
+from reenact.server.storage.documents import exchange_of
 from reenact.server.web.components.diff import PathChange, path_changes
 from reenact.server.web.components.formatting import badge, clock, count
 from reenact.server.web.components.forms import (
@@ -45,14 +44,12 @@ from reenact.server.web.components.values import folded
 from reenact.server.web.exchanges.comparison import Beside
 
 __all__ = [
-    "Pair",
     "do_add_rule",
     "do_learn_rules",
     "do_remove_rule",
     "hide_links",
     "may_change",
     "noise_link",
-    "pairs_of",
     "rules_at",
     "said",
     "show_hiding",
@@ -124,7 +121,7 @@ async def _rules(
         tag("p", link("/noise", "Noise"), " of ", tag("b", route), f" in {app}"),
         alert(problem) if problem is not None else None,
         table(heads, rows, none="There are none.", caption=f"Noise rules of {route}"),
-        _learn(context, app, route, await pairs_of(context, app, route)) if may else None,
+        _learn(context, app, route, await replay_pairs(context, app, route)) if may else None,
         _add(context, app, route) if may else None,
         tag(
             "p",
@@ -165,7 +162,7 @@ def _named(app: str, route: str) -> tuple[Html, Html]:
     )
 
 
-def _learn(context: RequestContext, app: str, route: str, pairs: list[Pair]) -> Html:
+def _learn(context: RequestContext, app: str, route: str, pairs: list[ReplayPair]) -> Html:
     words = "What differs between two replays in which nothing was changed is noise."
     none = "There are no two completed replays of one exchange of this route without an edit."
     choices = [
@@ -268,39 +265,6 @@ def _rule(sent: Form) -> NoiseRule:
         return msgspec.convert({**words, **sizes}, NoiseRule)
     except (ValueError, msgspec.ValidationError) as error:
         raise Problem("invalid", f"this is no rule: {error}") from None
-
-
-_LOOKED_AT: Final = 200
-_SHOWN: Final = 10
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """Two replays of one exchange, the older one first; times are in milliseconds."""
-
-    exchange_id: str
-    first: str
-    first_at: int
-    second: str
-    second_at: int
-
-
-async def pairs_of(context: RequestContext, app: str, route: str) -> list[Pair]:
-    """Return pairs of completed replays without an edit: the two newest of each exchange, among the
-    newest."""
-    wanted = ReplayFilters(state="completed")
-    async with context.server.database.reading(context.tenant) as scope:
-        rows = await list_replays(
-            scope, wanted, places_of(context, "exchange:read"), Page(_LOOKED_AT)
-        )
-    found: dict[str, list[Row[Any]]] = {}
-    for row in rows:
-        if (row.app, row.route_id) == (app, route) and not unpack(row.patch, list):
-            found.setdefault(row.source_exchange_id, []).append(row)
-    pairs = [
-        Pair(source, old.replay_id, old.requested_at, new.replay_id, new.requested_at)
-        for source, (new, old, *_) in ((s, r) for s, r in found.items() if len(r) > 1)
-    ]
-    return pairs[:_SHOWN]
 
 
 _NOTE = "hidden by hand"

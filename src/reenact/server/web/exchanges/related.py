@@ -11,6 +11,7 @@ from starlette.responses import Response
 from reenact.exchange.comparison.graph import Branch, Edge, Graph, Node
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.service import read_correlation, read_lineage
+from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.components.formatting import (
     badge,
     clock,
@@ -24,7 +25,6 @@ from reenact.server.web.components.formatting import (
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import environment_kinds
 from reenact.server.web.components.tables import table
 from reenact.server.web.components.values import folded
 from reenact.server.web.exchanges.timeline import SVG_WIDTH, span_bar

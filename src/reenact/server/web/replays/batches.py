@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.server.auth.permissions import Permission, ResourceScope, replay_permission
-from reenact.server.batches.plan import standing_at
+from reenact.server.auth.permissions import Permission, replay_permission
 from reenact.server.batches.schema import BatchRequest, BatchView, ItemView
 from reenact.server.batches.searches import read_search
 from reenact.server.batches.service import (
@@ -20,6 +19,7 @@ from reenact.server.batches.service import (
     read_batch,
     read_causes,
     read_items,
+    read_standings,
     search_batches,
 )
 from reenact.server.context import RequestContext
@@ -27,6 +27,7 @@ from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_reason
 from reenact.server.responses import ListResponse
+from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
 from reenact.server.web.components.forms import (
     Form,
@@ -42,7 +43,6 @@ from reenact.server.web.components.forms import (
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
-from reenact.server.web.components.lookups import environment_kinds
 from reenact.server.web.components.tables import pager, table
 from reenact.server.web.components.values import facts
 from reenact.server.web.exchanges.search_query import (
@@ -226,18 +226,15 @@ async def _refusal(context: RequestContext, found: BatchView) -> Html | None:
     """Explain why the user can confirm no part of a plan; None when they can."""
     if found.state != "planned":
         return None
-    places = list({ResourceScope(one.environment, one.app): None for one in found.plan.groups})
     first: Html | None = None
-    async with context.server.database.reading(context.tenant) as scope:
-        for place in places:
-            standing = await standing_at(context, scope, place, found.boundaries, found.reason)
-            if standing.refused is None:
-                return None
-            live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
-            lacking = missing_permissions(context, [replay_permission(standing.kind), *live], place)
-            denied = standing.refused.status == 403 and bool(lacking)
-            why = denial(context, lacking, place) if denied else alert(standing.refused)
-            first = first or why
+    for place, standing in await read_standings(context, found):
+        if standing.refused is None:
+            return None
+        live: list[Permission] = [] if found.boundaries == "recorded" else ["replay:live"]
+        lacking = missing_permissions(context, [replay_permission(standing.kind), *live], place)
+        denied = standing.refused.status == 403 and bool(lacking)
+        why = denial(context, lacking, place) if denied else alert(standing.refused)
+        first = first or why
     return first
 
 

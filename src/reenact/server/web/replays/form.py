@@ -15,9 +15,10 @@ from reenact.server.context import MOST_ITEMS, RequestContext
 from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
 from reenact.server.replays.schema import ReplayRequest
-from reenact.server.replays.service import read_replay, request_replay
+from reenact.server.replays.service import read_replay, replay_of_key, request_replay
 from reenact.server.storage.documents import exchange_of
 from reenact.server.storage.pagination import Page
+from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.components.formatting import environment, stamp
 from reenact.server.web.components.forms import (
     Form,
@@ -25,12 +26,10 @@ from reenact.server.web.components.forms import (
     is_key,
     new_key,
     read_form,
-    replay_of,
     to_request,
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, textarea, url
 from reenact.server.web.components.layout import alert, csrf, page
-from reenact.server.web.components.lookups import environment_kinds
 from reenact.server.web.exchanges.calls import read_call_details
 from reenact.server.web.replays.draft import (
     TYPES,
@@ -150,7 +149,7 @@ async def do_replay(context: RequestContext) -> Response:
         problem = Problem("payload_invalid", "the payload cannot be sent like this")
         return await _show(context, sheet, problem)
     wanted = to_request(sheet.body(), ReplayRequest)
-    before = await replay_of(context, sheet.key)
+    before = await replay_of_key(context, sheet.key)
     try:
         made = await request_replay(context, sheet.row.exchange_id, wanted, sheet.key)
     except Problem as problem:
@@ -191,7 +190,7 @@ async def _panel(context: RequestContext, sheet: _Sheet) -> tuple[ReplayPlan, Ht
 
 async def _show(context: RequestContext, sheet: _Sheet, problem: Problem | None = None) -> Response:
     exchange = sheet.exchange
-    before = await replay_of(context, sheet.key)
+    before = await replay_of_key(context, sheet.key)
     otherwise = problem is not None and problem.code == "idempotency_conflict"
     key = new_key(context) if otherwise else sheet.key
     once = tag("input", type="hidden", name="once", value=key)

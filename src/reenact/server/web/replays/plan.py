@@ -15,7 +15,7 @@ from reenact.server.auth.permissions import Permission
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import containment_of, needs_reason
-from reenact.server.replays.plan import ReplayTarget, aim, plan
+from reenact.server.replays.plan import ReplayTarget, plan, plan_target
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.web.components.diff import side_by_side
 from reenact.server.web.components.formatting import badge, count
@@ -76,8 +76,7 @@ async def plan_replay(
     """Return the decision that would be made now. Nothing is written."""
     goal: ReplayTarget | None = None
     try:
-        async with context.server.database.reading(context.tenant) as scope:
-            goal = await aim(context, scope, source, wanted)
+        goal = await plan_target(context, source, wanted)
         found = plan(context, source, wanted, goal)
     except Problem as problem:
         outlook = ReplayPlan(goal=goal, rule="", problem=problem, boundaries=wanted.boundaries)

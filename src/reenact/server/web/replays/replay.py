@@ -12,7 +12,6 @@ from reenact.exchange.model import TERMINAL
 from reenact.server.auth.permissions import (
     Permission,
     ResourceScope,
-    has_anywhere,
     replay_permission,
 )
 from reenact.server.context import RequestContext
@@ -21,6 +20,8 @@ from reenact.server.exchanges.service import get_exchange
 from reenact.server.replays.compare import compare_exchanges, compare_replay
 from reenact.server.replays.service import cancel_replay, read_replay
 from reenact.server.storage.documents import exchange_of
+from reenact.server.tenants.service import environment_kinds
+from reenact.server.web.admin.agents import agent_link
 from reenact.server.web.components.formatting import (
     duration,
     environment,
@@ -37,7 +38,6 @@ from reenact.server.web.components.forms import (
 )
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
-from reenact.server.web.components.lookups import agent_link, environment_kinds
 from reenact.server.web.components.tables import list_part
 from reenact.server.web.components.values import block, facts, folded, pretty
 from reenact.server.web.exchanges.comparison import PARTS, comparison
@@ -169,7 +169,7 @@ def _record(context: RequestContext, found: ReplayView) -> Child:
 
 
 def _may_audit(context: RequestContext) -> bool:
-    return has_anywhere(context.principal.grants, "audit:read", context.server.now())
+    return context.has_anywhere("audit:read")
 
 
 def _actions(
