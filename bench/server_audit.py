@@ -20,7 +20,7 @@ from reenact.audit.log import origin_of, parse_head
 from reenact.audit.verify import verify_export
 from reenact.server.process.data_folder import read_seed
 from reenact.server.process.startup import open_server
-from reenact.server.storage.guards import GROWING
+from reenact.server.storage.schema import GROWING
 
 TITLE = "audit log of a server"
 

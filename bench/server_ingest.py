@@ -28,7 +28,7 @@ from reenact.exchange.model import Exchange, RecordingRef
 from reenact.format.canonical import digest_bytes
 from reenact.server.exchanges.ingest import columns_of
 from reenact.server.process.startup import ENTROPY, make_id
-from reenact.server.storage.documents import pack
+from reenact.server.storage.rows import pack
 
 TITLE = "ingest"
 

@@ -27,8 +27,8 @@ from bench.server_rooms import TABLES, rooms
 from reenact.exchange.model import Exchange, Trace
 from reenact.server.exchanges.ingest import columns_of
 from reenact.server.process.startup import make_id
-from reenact.server.storage.exchange_tables import EXCHANGES
-from reenact.server.storage.guards import GROWING
+from reenact.server.storage.schema import GROWING
+from reenact.server.storage.tables import EXCHANGES
 
 __all__ = ["count_of", "fill_file", "fill_postgres", "folder_of"]
 

@@ -12,8 +12,8 @@ from bench.server_exchanges import APPS, ENVIRONMENTS, START, STEP
 from reenact.exchange.model import STATES, VERDICTS
 from reenact.policy.noise import NoiseRule
 from reenact.server.batches.schema import Search
-from reenact.server.storage.documents import pack
-from reenact.server.storage.exchange_tables import REPLAYS
+from reenact.server.storage.rows import pack
+from reenact.server.storage.tables import REPLAYS
 
 __all__ = ["PEOPLE", "replay"]
 

@@ -22,7 +22,7 @@ from reenact.audit.verify import verify_export
 from reenact.audit.verify_records import Report
 from reenact.errors import AuditInvalid, UsageError
 from reenact.server.process.startup import migrate_only
-from reenact.server.storage.guards import SQLITE_GUARDS
+from reenact.server.storage.schema import SQLITE_GUARDS
 from tests.server.house import House, running
 
 pytestmark = pytest.mark.sqlite_file
@@ -79,11 +79,10 @@ def tamper(tmp_path: Path, how: Tampering) -> tuple[Report, Key]:
 
 
 async def _export(house: House, path: Path) -> None:
-    from reenact.server.audit.export import send_export
+    from reenact.server.audit.export import write_export
 
-    response = await send_export(house.server, "default", "tar")
-    parts = [bytes(part) async for part in response.body_iterator]  # type: ignore[arg-type]
-    path.write_bytes(b"".join(parts))
+    with await write_export(house.server, "default", "tar") as file:
+        path.write_bytes(file.read())
 
 
 def line_of(connection: sqlite3.Connection, seq: int) -> bytes:

@@ -12,13 +12,11 @@ import pytest
 from reenact.server.auth.permissions import PERMISSIONS, is_grantable
 from reenact.server.endpoint import Endpoint
 from reenact.server.routes import ENDPOINTS
-from reenact.server.storage import audit, exchange_tables
 from reenact.server.storage.tables import METADATA, TENANTS
 from tests.server.house import PASSWORD, House, running
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
 
 EVERYTHING = tuple(one for one in PERMISSIONS if is_grantable(one) and one != "platform:admin")
-ROOMS = (audit, exchange_tables)
 
 
 class Filled:
@@ -156,7 +154,7 @@ def test_a_tenant_that_a_request_names_counts_for_nothing(filled: Filled) -> Non
 
 def test_every_table_has_its_tenant_first() -> None:
     platform = {"deployment", "attempts", TENANTS.name}
-    assert ROOMS
+    assert len(METADATA.tables) > 20
     for table in METADATA.tables.values():
         if table.name not in platform:
             assert next(iter(table.primary_key)).name == "tenant", table.name

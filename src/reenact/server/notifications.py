@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
 from reenact.server.runtime import Server
-from reenact.server.storage.postgres import connect
+from reenact.server.storage.engines import connect
 
 __all__ = [
     "DRIVERS",

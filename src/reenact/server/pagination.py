@@ -13,7 +13,7 @@ from sqlalchemy import Row
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.responses import ListResponse, list_response
-from reenact.server.storage.pagination import Page
+from reenact.server.storage.rows import Page
 
 __all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
 

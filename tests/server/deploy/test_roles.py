@@ -14,8 +14,8 @@ import pytest
 from reenact.cli.main import main
 from reenact.errors import UsageError
 from reenact.server.process.startup import migrate_only
-from reenact.server.storage.migration import migrate, newest
-from reenact.server.storage.postgres import open_postgres
+from reenact.server.storage.engines import open_postgres
+from reenact.server.storage.schema import migrate, newest
 from reenact.server.storage.tables import METADATA
 from tests.server.databases import DATABASES, ROLE, Kind
 from tests.server.deploy.guide import GUIDE

@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from sqlalchemy.pool import Pool
 
 from reenact.server.storage.database import Database
-from reenact.server.storage.sqlite import open_file
+from reenact.server.storage.engines import open_file
 
 pytestmark = pytest.mark.sqlite_file
 

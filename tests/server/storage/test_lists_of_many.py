@@ -16,12 +16,12 @@ from sqlalchemy.dialects import sqlite
 
 from reenact.server.storage import exchanges, replays
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_tables import OPEN, TEXTS
+from reenact.server.storage.engines import open_file
 from reenact.server.storage.exchanges import Filters
-from reenact.server.storage.migration import migrate
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import ReplayFilters
-from reenact.server.storage.sqlite import open_file
+from reenact.server.storage.rows import Page
+from reenact.server.storage.schema import migrate
+from reenact.server.storage.tables import OPEN, TEXTS
 
 pytestmark = pytest.mark.sqlite_file
 

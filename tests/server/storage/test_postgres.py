@@ -20,10 +20,9 @@ from reenact.errors import UsageError
 from reenact.server.problems import Problem
 from reenact.server.process.startup import World, migrate_only, open_server
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_tables import EXCHANGES
-from reenact.server.storage.guards import GROWING
-from reenact.server.storage.postgres import connect
-from reenact.server.storage.tables import ENVIRONMENTS, METADATA, TENANTS
+from reenact.server.storage.engines import connect
+from reenact.server.storage.schema import GROWING
+from reenact.server.storage.tables import ENVIRONMENTS, EXCHANGES, METADATA, TENANTS
 from tests.server.databases import DATABASES, ROLE, Kind
 from tests.server.house import Chance, Clock, House, running
 from tests.server.traffic.puppet import Puppet, ask_for, exchange

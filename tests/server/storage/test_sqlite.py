@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from reenact.server.storage.sqlite import open_file
+from reenact.server.storage.engines import open_file
 
 
 def test_a_file_that_another_is_about_to_write_is_waited_for(tmp_path: Path) -> None:

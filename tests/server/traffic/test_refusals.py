@@ -16,7 +16,7 @@ from reenact.exchange.model import Body, Payload
 from reenact.server.auth.permissions import Grant
 from reenact.server.replays.expiry import sweep
 from reenact.server.runtime import Limits
-from reenact.server.storage.exchange_tables import COMMANDS, REPLAYS
+from reenact.server.storage.tables import COMMANDS, REPLAYS
 from tests.server.fire.running import until
 from tests.server.house import House, running
 from tests.server.traffic.puppet import Puppet, ask_for, code_of, exchange, start

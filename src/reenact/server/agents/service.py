@@ -48,11 +48,10 @@ from reenact.server.storage.agents import (
     list_agents,
 )
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.exchanges import find_exchange
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.people import environment_kind, environments
 from reenact.server.storage.replays import find_replay, open_replays
+from reenact.server.storage.rows import Page, exchange_of, unpack
 
 __all__ = [
     "AgentView",

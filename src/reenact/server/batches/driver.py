@@ -46,9 +46,9 @@ from reenact.server.storage.batches import (
     waiting_items,
 )
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import unpack
 from reenact.server.storage.people import grants_now, tenant_now
 from reenact.server.storage.replays import find_replay
+from reenact.server.storage.rows import unpack
 
 __all__ = [
     "MINUTE",

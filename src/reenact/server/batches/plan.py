@@ -35,10 +35,9 @@ from reenact.server.storage.batches import (
     find_search,
 )
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import unpack
 from reenact.server.storage.exchanges import Filters, briefs_of, documents_of, list_exchanges
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.people import environment_kind
+from reenact.server.storage.rows import Page, unpack
 
 __all__ = [
     "Found",

@@ -44,9 +44,8 @@ from reenact.server.storage.batches import (
     open_groups,
 )
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import pack, unpack
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.people import environment_kind
+from reenact.server.storage.rows import Page, pack, unpack
 
 __all__ = [
     "ITEM_FILTERS",

@@ -25,7 +25,7 @@ from reenact.server.storage.exchanges import (
     find_capture,
     list_captures,
 )
-from reenact.server.storage.pagination import Page
+from reenact.server.storage.rows import Page
 from reenact.store.pack import unpack
 
 __all__ = ["CaptureView", "read_capture", "read_content", "search_captures", "store_capture"]

@@ -26,7 +26,7 @@ from reenact.server.exchanges.redaction import (
 )
 from reenact.server.problems import Problem
 from reenact.server.runtime import Limits
-from reenact.server.storage.documents import pack
+from reenact.server.storage.rows import pack
 
 __all__ = [
     "Batch",

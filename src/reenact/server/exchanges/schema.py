@@ -9,7 +9,7 @@ from sqlalchemy import Row
 
 from reenact.exchange.model import Containment, Exchange
 from reenact.server.replays.checks import containment_of
-from reenact.server.storage.documents import unpack
+from reenact.server.storage.rows import unpack
 
 __all__ = ["ExchangeBrief", "ExchangeView", "ReplayBrief", "ReplayView"]
 

@@ -18,7 +18,6 @@ from reenact.server.problems import Problem
 from reenact.server.replays.checks import readable_places
 from reenact.server.responses import ListResponse
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import exchange_of
 from reenact.server.storage.exchanges import (
     Filters,
     find_exchange,
@@ -27,8 +26,8 @@ from reenact.server.storage.exchanges import (
     of_sources,
     of_traces,
 )
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import replays_of, verdicts_of
+from reenact.server.storage.rows import Page, exchange_of
 
 __all__ = [
     "get_exchange",

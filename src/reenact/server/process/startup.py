@@ -34,9 +34,8 @@ from reenact.server.process.data_folder import NEXT, folder_of, make_seed, read_
 from reenact.server.runtime import Limits, Server, Timings
 from reenact.server.storage import setup
 from reenact.server.storage.database import Database
-from reenact.server.storage.postgres import SCHEMES, check_address, connect, open_postgres
+from reenact.server.storage.engines import SCHEMES, check_address, connect, open_file, open_postgres
 from reenact.server.storage.setup import DeploymentFacts, Keys
-from reenact.server.storage.sqlite import open_file
 from reenact.server.telemetry.targets import ExportTarget
 
 __all__ = [

@@ -22,8 +22,8 @@ from reenact.server.replays.state import deadline_of, due_at
 from reenact.server.runtime import Server
 from reenact.server.storage.agents import next_command
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import pack
 from reenact.server.storage.replays import add_command, add_replay
+from reenact.server.storage.rows import pack
 
 __all__ = ["issue", "send"]
 

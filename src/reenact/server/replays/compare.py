@@ -21,10 +21,9 @@ from reenact.server.exchanges.service import get_exchange, places_of
 from reenact.server.problems import Problem
 from reenact.server.replays.result import side_by_side
 from reenact.server.replays.service import get_replay
-from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.exchanges import list_rules, rules_in, rules_of, set_rules
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import ReplayFilters, list_replays
+from reenact.server.storage.rows import Page, exchange_of, unpack
 
 __all__ = [
     "Learning",

@@ -32,8 +32,8 @@ from reenact.server.replays.checks import (
 from reenact.server.replays.schema import ReplayRequest, check_variables, edited, unfilled
 from reenact.server.storage.agents import find_agent, online_agents
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import exchange_of
 from reenact.server.storage.people import environment_kind
+from reenact.server.storage.rows import exchange_of
 
 __all__ = ["Plan", "ReplayTarget", "choose_target", "plan", "plan_target"]
 

@@ -33,9 +33,9 @@ from reenact.server.replays.schema import hidden
 from reenact.server.replays.state import ReplayResult, advance, arrived, follows
 from reenact.server.runtime import Server
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import exchange_of, unpack
 from reenact.server.storage.exchanges import find_exchange, rules_of
 from reenact.server.storage.replays import find_replay
+from reenact.server.storage.rows import exchange_of, unpack
 
 __all__ = [
     "START_MISMATCH",

@@ -33,7 +33,6 @@ from reenact.server.responses import ListResponse
 from reenact.server.storage.batches import count_asked
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchanges import find_exchange
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.people import environment_kind
 from reenact.server.storage.replays import (
     ReplayFilters,
@@ -46,6 +45,7 @@ from reenact.server.storage.replays import (
     was_sent,
 )
 from reenact.server.storage.retention import is_erased
+from reenact.server.storage.rows import Page
 
 __all__ = [
     "Idempotency",

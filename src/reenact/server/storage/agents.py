@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, Row, and_, not_, or_
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.runtime import OpenStream
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_tables import AGENTS
-from reenact.server.storage.pagination import Page, newest, within
+from reenact.server.storage.rows import Page, newest, within
+from reenact.server.storage.tables import AGENTS
 
 __all__ = [
     "AgentFilters",

@@ -1,7 +1,7 @@
-"""Tables and queries of the audit log.
+"""Queries of the audit log.
 
 Three tables per log are append-only: the records as the bytes that were hashed, the complete nodes of the
-tree, and the signed heads. ``guards`` enforces that. The columns next to ``line`` are copies for queries.
+tree, and the signed heads. ``schema`` enforces that. The columns next to ``line`` are copies for queries.
 A fourth table has the values behind the digests of records, and can be erased.
 """
 
@@ -11,18 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Column, Index, LargeBinary, Table, and_, or_
+from sqlalchemy import Table, and_, or_
 
 from reenact.audit.log import Appended, Log
 from reenact.audit.merkle import Frontier
 from reenact.server.storage.database import Scope
-from reenact.server.storage.tables import Whole, Words, of_tenant
+from reenact.server.storage.tables import AUDIT_HEADS, AUDIT_NODES, AUDIT_RECORDS, AUDIT_VALUES
 
 __all__ = [
-    "AUDIT_HEADS",
-    "AUDIT_NODES",
-    "AUDIT_RECORDS",
-    "AUDIT_VALUES",
     "RecordFilter",
     "add_record",
     "add_value",
@@ -37,55 +33,6 @@ __all__ = [
     "read_signed_end",
     "read_value",
 ]
-
-AUDIT_RECORDS: Final = of_tenant(
-    "audit_records",
-    Column("seq", Whole, nullable=False),
-    Column("at", Whole, nullable=False),
-    Column("action", Words, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("environment", Words, nullable=False),
-    Column("exchange_id", Words, nullable=False),
-    Column("replay_id", Words, nullable=False),
-    Column("outcome", Words, nullable=False),
-    Column("line", LargeBinary, nullable=False),
-    key=("seq",),
-    extra=(
-        Index("audit_by_action", "tenant", "action", "seq"),
-        Index("audit_by_actor", "tenant", "actor", "seq"),
-        Index("audit_by_exchange", "tenant", "exchange_id", "seq"),
-        Index("audit_by_replay", "tenant", "replay_id", "seq"),
-    ),
-)
-
-AUDIT_NODES: Final = of_tenant(
-    "audit_nodes",
-    Column("level", Whole, nullable=False),
-    Column("position", Whole, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
-    key=("level", "position"),
-)
-
-AUDIT_HEADS: Final = of_tenant(
-    "audit_heads",
-    Column("size", Whole, nullable=False),
-    Column("last_at", Whole, nullable=False),
-    Column("frontier", LargeBinary, nullable=False),
-    Column("note", Words, nullable=False),
-    key=("size",),
-)
-"""``frontier`` and ``last_at`` are what the next record needs: the newest head is the log's end."""
-
-AUDIT_VALUES: Final = of_tenant(
-    "audit_values",
-    Column("digest", Words, nullable=False),
-    Column("salt", LargeBinary, nullable=False),
-    Column("value", LargeBinary, nullable=False),
-    Column("at", Whole, nullable=False),
-    key=("digest",),
-)
-"""Salt and value (canonical JSON) of a salted digest. They may be erased; the digest stays."""
-
 
 _PAGE: Final = 1000
 

@@ -1,24 +1,19 @@
-"""Tables and queries of batches, their items, and saved searches."""
+"""Queries of batches, their items, and saved searches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Column, Index, LargeBinary, Row, func, select, text
+from sqlalchemy import Row, func, select, text
 
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.storage.database import Platform, Scope
-from reenact.server.storage.exchange_tables import REPLAYS
-from reenact.server.storage.pagination import Page, newest
 from reenact.server.storage.replays import LATELY
-from reenact.server.storage.tables import Whole, Words, of_tenant, only
+from reenact.server.storage.rows import Page, newest
+from reenact.server.storage.tables import ASKED, BATCH_ITEMS, BATCHES, REPLAYS, SEARCHES
 
 __all__ = [
-    "ASKED",
-    "BATCHES",
-    "BATCH_ITEMS",
-    "SEARCHES",
     "add_batch",
     "add_items",
     "asked_items",
@@ -46,77 +41,6 @@ __all__ = [
     "under_way",
     "waiting_items",
 ]
-
-ASKED: Final = "state = 'asked'"
-"""Few items are so at a time, and have an index of their own."""
-
-BATCHES: Final = of_tenant(
-    "batches",
-    Column("batch_id", Words, nullable=False),
-    Column("state", Words, nullable=False),
-    Column("wanted", LargeBinary, nullable=False),
-    Column("plan", LargeBinary, nullable=False),
-    Column("concurrency", Whole, nullable=False),
-    Column("per_minute", Whole, nullable=False),
-    Column("actor", Words, nullable=False),
-    Column("actor_name", Words, nullable=False),
-    Column("requested_by", Words, nullable=False),
-    Column("requested_id", Words, nullable=False),
-    Column("created_at", Whole, nullable=False),
-    Column("confirmed_at", Whole, nullable=False),
-    Column("ended_at", Whole, nullable=False),
-    Column("hindered", Words, nullable=False),
-    key=("batch_id",),
-    extra=(
-        Index("batches_by_time", "tenant", "created_at", "batch_id"),
-        Index("batches_by_state", "state", "batch_id"),
-    ),
-)
-"""``wanted`` is the request and ``plan`` its plan, both as compressed JSON. ``actor`` is the user
-who confirmed it, as JSON, empty before; replays are requested on their behalf. ``requested_id``
-is the author of the plan. ``hindered`` is the code of the current obstacle."""
-
-BATCH_ITEMS: Final = of_tenant(
-    "batch_items",
-    Column("batch_id", Words, nullable=False),
-    Column("exchange_id", Words, nullable=False),
-    Column("position", Whole, nullable=False),
-    Column("app", Words, nullable=False),
-    Column("environment", Words, nullable=False),
-    Column("route_id", Words, nullable=False),
-    Column("state", Words, nullable=False),
-    Column("replay_id", Words, nullable=False),
-    Column("agent_id", Words, nullable=False),
-    Column("asked_at", Whole, nullable=False),
-    Column("outcome", Words, nullable=False),
-    Column("code", Words, nullable=False),
-    Column("message", Words, nullable=False),
-    Column("verdict", Words, nullable=False),
-    Column("cause", Words, nullable=False),
-    Column("ending", Words, nullable=False),
-    Column("http_status", Whole, nullable=False),
-    key=("batch_id", "exchange_id"),
-    extra=(
-        Index("batch_items_in_order", "tenant", "batch_id", "position", unique=True),
-        Index("batch_items_by_state", "tenant", "batch_id", "state", "position"),
-        Index("batch_items_by_agent", "tenant", "agent_id", "asked_at"),
-        Index("batch_items_by_time", "tenant", "asked_at"),
-        only("batch_items_asked", ASKED, "agent_id"),
-    ),
-)
-"""One exchange of a batch. ``state`` is ``waiting``, ``asked`` (it has a replay), ``ended`` (that has
-ended, with ``outcome``, ``verdict``, ``ending`` and ``http_status``), ``refused``, ``skipped`` (never tried) or ``cancelled``."""
-
-SEARCHES: Final = of_tenant(
-    "searches",
-    Column("name", Words, nullable=False),
-    Column("filters", Words, nullable=False),
-    Column("changed_at", Whole, nullable=False),
-    Column("changed_by", Words, nullable=False),
-    Column("changed_name", Words, nullable=False),
-    key=("name",),
-)
-"""``filters`` is JSON; ``changed_by`` is an id, ``changed_name`` what people call it."""
 
 
 _DRIVEN = ("running", "cancelling")

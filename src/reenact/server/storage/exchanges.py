@@ -14,7 +14,8 @@ from sqlalchemy.sql.functions import FunctionElement
 from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.storage.database import Scope
-from reenact.server.storage.exchange_tables import (
+from reenact.server.storage.rows import Page, newest, within
+from reenact.server.storage.tables import (
     CAPTURES,
     EXCHANGES,
     FAILED,
@@ -22,9 +23,8 @@ from reenact.server.storage.exchange_tables import (
     REPLAYED,
     TEXTS,
     WITH_SOURCE,
+    Words,
 )
-from reenact.server.storage.pagination import Page, newest, within
-from reenact.server.storage.tables import Words
 
 __all__ = [
     "BRIEF",

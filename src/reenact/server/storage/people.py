@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import msgspec
-from sqlalchemy import Column, Row, select
+from sqlalchemy import Row, select
 
 from reenact.server.auth.permissions import (
     EnvironmentKind,
@@ -20,17 +19,14 @@ from reenact.server.storage.database import Scope, to_value
 from reenact.server.storage.tables import (
     ENVIRONMENTS,
     GRANTS,
+    IDENTITIES,
     KEYS,
     SESSIONS,
     TENANTS,
     USERS,
-    Whole,
-    Words,
-    of_tenant,
 )
 
 __all__ = [
-    "IDENTITIES",
     "Environment",
     "Key",
     "User",
@@ -305,18 +301,6 @@ async def grants_now(
     if user is None or user.removed_at:
         return ()
     return await grants_of(scope, "user", user.id)
-
-
-IDENTITIES: Final = of_tenant(
-    "identities",
-    Column("user_id", Words, nullable=False),
-    Column("issuer", Words, nullable=False),
-    Column("subject", Words, nullable=False),
-    Column("linked_at", Whole, nullable=False),
-    key=("user_id", "issuer"),
-)
-"""Binding of a user to the subject of an issuer, since the first sign-in: if the address is later
-reassigned, its new owner gets no access."""
 
 
 async def subject_of(scope: Scope, user: str, issuer: str) -> str:

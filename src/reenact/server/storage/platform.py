@@ -9,11 +9,22 @@ from sqlalchemy import delete, func, insert, select, text, update
 
 from reenact.server.auth.permissions import Tier
 from reenact.server.runtime import TenantFacts
-from reenact.server.storage.batches import BATCH_ITEMS, BATCHES
 from reenact.server.storage.database import Platform, to_value
-from reenact.server.storage.exchange_tables import AGENTS, COMMANDS, OPEN, REPLAYS
 from reenact.server.storage.people import Key, User
-from reenact.server.storage.tables import ATTEMPTS, DEPLOYMENT, KEYS, SESSIONS, TENANTS, USERS
+from reenact.server.storage.tables import (
+    AGENTS,
+    ATTEMPTS,
+    BATCH_ITEMS,
+    BATCHES,
+    COMMANDS,
+    DEPLOYMENT,
+    KEYS,
+    OPEN,
+    REPLAYS,
+    SESSIONS,
+    TENANTS,
+    USERS,
+)
 
 __all__ = [
     "Attempts",

@@ -10,7 +10,8 @@ from sqlalchemy import Row, Select, and_, func, or_, select, text
 
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.storage.database import Platform, Scope
-from reenact.server.storage.exchange_tables import (
+from reenact.server.storage.rows import Page, newest, within
+from reenact.server.storage.tables import (
     AGENTS,
     COMMANDS,
     COMPARED,
@@ -19,7 +20,6 @@ from reenact.server.storage.exchange_tables import (
     REPLAYS,
     UNSENT,
 )
-from reenact.server.storage.pagination import Page, newest, within
 
 __all__ = [
     "LATELY",

@@ -1,4 +1,4 @@
-"""Tables and queries of retention: what is too old is found and erased.
+"""Queries of retention: what is too old is found and erased.
 
 The append-only tables of the audit log are not touched.
 """
@@ -6,20 +6,24 @@ The append-only tables of the audit log are not touched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-from sqlalchemy import Column, Row, exists, or_, select, text
+from sqlalchemy import Row, exists, or_, select, text
 
-from reenact.server.storage.audit import AUDIT_VALUES
-from reenact.server.storage.batches import BATCH_ITEMS
 from reenact.server.storage.database import Platform, Scope
-from reenact.server.storage.exchange_tables import CAPTURES, EXCHANGES, REPLAYS, WITH_RECORDING
-from reenact.server.storage.tables import Whole, Words, of_tenant
+from reenact.server.storage.tables import (
+    AUDIT_VALUES,
+    BATCH_ITEMS,
+    CAPTURES,
+    ERASED,
+    EXCHANGES,
+    REPLAYS,
+    RETENTION,
+    WITH_RECORDING,
+)
 
 __all__ = [
-    "ERASED",
-    "RETENTION",
     "Days",
     "erase_captures",
     "erase_edits",
@@ -35,26 +39,6 @@ __all__ = [
     "still_named",
     "tenants_with_days",
 ]
-
-RETENTION: Final = of_tenant(
-    "retention",
-    Column("exchanges", Whole, nullable=False),
-    Column("recordings", Whole, nullable=False),
-    Column("captures", Whole, nullable=False),
-    Column("changed_at", Whole, nullable=False),
-    Column("changed_by", Words, nullable=False),
-    key=(),
-)
-"""At most one row per tenant. Values are days; 0 means unlimited."""
-
-ERASED: Final = of_tenant(
-    "erased",
-    Column("digest", Words, nullable=False),
-    Column("at", Whole, nullable=False),
-    key=("digest",),
-)
-"""Recordings that were erased before the exchanges that name them."""
-
 
 _OPEN = ("requested", "delivered", "running")
 

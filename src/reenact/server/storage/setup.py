@@ -13,10 +13,16 @@ import msgspec
 from sqlalchemy import Connection, insert, select, text, update
 
 from reenact.errors import UsageError
-from reenact.server.storage import audit, batches, exchange_tables, people, retention, telemetry
 from reenact.server.storage.database import Database, Platform
-from reenact.server.storage.guards import GROWING, are_guards_due, check_audit_guards, guard
-from reenact.server.storage.migration import are_steps_due, migrate, newest
+from reenact.server.storage.schema import (
+    GROWING,
+    are_guards_due,
+    are_steps_due,
+    check_audit_guards,
+    guard,
+    migrate,
+    newest,
+)
 from reenact.server.storage.tables import DEPLOYMENT, METADATA, TENANTS
 
 __all__ = [
@@ -35,15 +41,6 @@ __all__ = [
 FIRST_TENANT: Final = "default"
 _NO_LINK: Final = "no link yet"
 """The hash of nothing."""
-_ROOMS: Final = (
-    audit,
-    batches,
-    exchange_tables,
-    people,
-    retention,
-    telemetry,
-)
-"""Modules that define tables. The tables are created by ``migrations``; a test compares the two."""
 
 
 class Keys(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Tables and queries of received spans and of exchanges that wait for their export."""
+"""Queries of received spans and of exchanges that wait for their export."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Column, Index, LargeBinary, Row, func, or_, select, tuple_
+from sqlalchemy import Row, func, or_, select, tuple_
 
 from reenact.server.storage.database import Platform, Scope, to_value
-from reenact.server.storage.tables import Whole, Words, of_tenant
+from reenact.server.storage.tables import EXPORTS, SPANS
 
 __all__ = [
-    "EXPORTS",
-    "SPANS",
     "WaitingTrace",
     "add_spans",
     "forget_exports",
@@ -25,29 +23,6 @@ __all__ = [
     "spans_of",
     "waiting_traces",
 ]
-
-SPANS: Final = of_tenant(
-    "spans",
-    Column("app", Words, nullable=False),
-    Column("environment", Words, nullable=False),
-    Column("trace_id", Words, nullable=False),
-    Column("span_id", Words, nullable=False),
-    Column("received_at", Whole, nullable=False),
-    Column("document", LargeBinary, nullable=False),
-    key=("app", "environment", "trace_id", "span_id"),
-)
-"""Spans wait here until no more of their trace come. ``document`` is JSON, redacted."""
-
-EXPORTS: Final = of_tenant(
-    "exports",
-    Column("exchange_id", Words, nullable=False),
-    Column("queued_at", Whole, nullable=False),
-    Column("held_until", Whole, nullable=False),
-    key=("exchange_id",),
-    extra=(Index("exports_by_time", "tenant", "queued_at", "exchange_id"),),
-)
-"""Exchanges that wait for their export. A sender holds them while it sends."""
-
 
 _AT_ONCE: Final = 500
 

@@ -24,9 +24,9 @@ from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage import platform, telemetry
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import exchange_of
 from reenact.server.storage.exchanges import find_exchange
 from reenact.server.storage.replays import find_replay
+from reenact.server.storage.rows import exchange_of
 from reenact.server.telemetry.exchanges_to_spans import Surroundings, out_calls, root_link, to_group
 from reenact.server.telemetry.targets import ExportTarget, target_of
 

@@ -29,8 +29,8 @@ from reenact.server.exchanges.ingest import columns_of
 from reenact.server.exchanges.ingest_parser import inflate
 from reenact.server.problems import Problem
 from reenact.server.runtime import Limits, Server
-from reenact.server.storage.documents import exchange_of, pack
 from reenact.server.storage.exchanges import add_exchanges, digests_of, find_exchange, of_traces
+from reenact.server.storage.rows import exchange_of, pack
 from reenact.server.storage.telemetry import (
     WaitingTrace,
     add_spans,

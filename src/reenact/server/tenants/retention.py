@@ -19,7 +19,6 @@ from reenact.server.audit.log import SYSTEM
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage.database import Scope
-from reenact.server.storage.documents import pack
 from reenact.server.storage.retention import (
     Days,
     erase_captures,
@@ -33,6 +32,7 @@ from reenact.server.storage.retention import (
     still_named,
     tenants_with_days,
 )
+from reenact.server.storage.rows import pack
 
 __all__ = ["run", "sweep"]
 

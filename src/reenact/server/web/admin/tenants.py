@@ -12,7 +12,7 @@ from reenact.server.context import MOST_ITEMS, RequestContext
 from reenact.server.people.accounts import address_here
 from reenact.server.problems import Problem
 from reenact.server.runtime import TenantFacts
-from reenact.server.storage.pagination import Page
+from reenact.server.storage.rows import Page
 from reenact.server.tenants import service as tenants
 from reenact.server.tenants.service import EnvironmentRequest, TenantChange, TenantRequest
 from reenact.server.web.admin.people import invited

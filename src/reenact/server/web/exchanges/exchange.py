@@ -13,8 +13,8 @@ from reenact.server.context import RequestContext
 from reenact.server.exchanges.schema import ExchangeView, ReplayView
 from reenact.server.exchanges.service import read_exchange
 from reenact.server.replays.service import search_replays
-from reenact.server.storage.pagination import Page
 from reenact.server.storage.replays import ReplayFilters
+from reenact.server.storage.rows import Page
 from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.admin.agents import agent_link
 from reenact.server.web.components.formatting import (

@@ -26,7 +26,7 @@ from reenact.server.replays.compare import (
     replay_pairs,
 )
 from reenact.server.replays.result import with_rules
-from reenact.server.storage.documents import exchange_of
+from reenact.server.storage.rows import exchange_of
 from reenact.server.web.components.diff import PathChange, path_changes
 from reenact.server.web.components.formatting import badge, clock, count
 from reenact.server.web.components.forms import (

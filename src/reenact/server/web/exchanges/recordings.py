@@ -14,7 +14,7 @@ from reenact.server.exchanges.service import get_exchange
 from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
-from reenact.server.storage.documents import exchange_of
+from reenact.server.storage.rows import exchange_of
 from reenact.server.web.components.formatting import size, stamp
 from reenact.server.web.components.html import Child, fragment, link, tag, url
 from reenact.server.web.components.layout import page

@@ -16,8 +16,7 @@ from reenact.server.exchanges.service import get_exchange
 from reenact.server.problems import Problem
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.replays.service import read_replay, replay_of_key, request_replay
-from reenact.server.storage.documents import exchange_of
-from reenact.server.storage.pagination import Page
+from reenact.server.storage.rows import Page, exchange_of
 from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.components.formatting import environment, stamp
 from reenact.server.web.components.forms import (

@@ -19,7 +19,7 @@ from reenact.server.exchanges.schema import ReplayView
 from reenact.server.exchanges.service import get_exchange
 from reenact.server.replays.compare import compare_exchanges, compare_replay
 from reenact.server.replays.service import cancel_replay, read_replay
-from reenact.server.storage.documents import exchange_of
+from reenact.server.storage.rows import exchange_of
 from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.admin.agents import agent_link
 from reenact.server.web.components.formatting import (

@@ -1,16 +1,49 @@
-"""Pages of lists, newest first, restricted to readable locations."""
+"""Stored documents, and pages of rows, newest first, restricted to readable locations."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, false, or_, true, tuple_
 
+from reenact.exchange.model import Exchange
 from reenact.server.auth.permissions import ResourceScope
+from reenact.server.problems import Problem
 
-__all__ = ["Page", "newest", "within"]
+__all__ = [
+    "Page",
+    "exchange_of",
+    "newest",
+    "pack",
+    "unpack",
+    "within",
+]
+
+T = TypeVar("T")
+_LEVEL: Final = 3
+
+
+def pack(value: Any) -> bytes:
+    """``value`` for the database."""
+    return zlib.compress(msgspec.json.encode(value), _LEVEL)
+
+
+def unpack(data: bytes, kind: type[T]) -> T:
+    """Return the value of :func:`pack`. Raises :class:`Problem` for damaged data."""
+    try:
+        return msgspec.json.decode(zlib.decompress(data), type=kind)
+    except (zlib.error, msgspec.DecodeError):
+        raise Problem(
+            "damaged", "a stored value cannot be read", hint="restore the database from a copy"
+        ) from None
+
+
+def exchange_of(row: Any) -> Exchange:
+    """The exchange of a row that has its content."""
+    return unpack(row.document, Exchange)
 
 
 class Page(msgspec.Struct, frozen=True):
