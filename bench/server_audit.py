@@ -18,8 +18,7 @@ from reenact.audit.bundle import KeySpan, export_folder
 from reenact.audit.keys import Signer
 from reenact.audit.log import origin_of, parse_head
 from reenact.audit.verify import verify_export
-from reenact.server.process.data_folder import read_seed
-from reenact.server.process.startup import open_server
+from reenact.server.process.startup import open_server, read_seed
 from reenact.server.storage.schema import GROWING
 
 TITLE = "audit log of a server"

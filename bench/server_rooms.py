@@ -17,7 +17,7 @@ from reenact.audit.record import Actor, Record, Source
 from reenact.exchange.model import Route
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.batches.schema import MOST_ITEMS, BatchAsked, KeptPlan, Sizing
-from reenact.server.process.data_folder import read_seed
+from reenact.server.process.startup import read_seed
 from reenact.server.storage.rows import pack
 
 __all__ = ["LARGEST", "TABLES", "Rows", "audit_log", "record_of", "rooms"]

@@ -79,7 +79,7 @@ def tamper(tmp_path: Path, how: Tampering) -> tuple[Report, Key]:
 
 
 async def _export(house: House, path: Path) -> None:
-    from reenact.server.audit.export import write_export
+    from reenact.server.audit.service import write_export
 
     with await write_export(house.server, "default", "tar") as file:
         path.write_bytes(file.read())

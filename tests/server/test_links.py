@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.auth.oidc.provider import OidcSettings
 from reenact.server.process.serve import check_public_url
 from tests.server.house import PASSWORD, House, running
 

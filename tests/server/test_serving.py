@@ -17,7 +17,7 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange.client.address import parse_address
-from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.auth.oidc.provider import OidcSettings
 from reenact.server.process.serve import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD
 

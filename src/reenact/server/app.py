@@ -24,10 +24,9 @@ from reenact.server.audit.log import actor_of
 from reenact.server.auth.authentication import authenticate, check_origin
 from reenact.server.auth.permissions import Permission, has_anywhere
 from reenact.server.context import RequestContext, deny
-from reenact.server.endpoint import Endpoint, Needs
+from reenact.server.endpoint import Endpoint, Needs, answer_problem, to_response
 from reenact.server.http.middleware import LOGGER, ServerMiddleware, request_id_of, told_of
 from reenact.server.problems import Problem
-from reenact.server.responses import answer_problem, to_response
 from reenact.server.routes import BACKGROUND, ENDPOINTS
 from reenact.server.runtime import Principal, Server
 from reenact.server.storage.database import is_full, storage_full

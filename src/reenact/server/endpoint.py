@@ -1,4 +1,4 @@
-"""Definition of a route, with its required permission and its API description.
+"""Definition of a route, with its required permission, its API description and its responses.
 
 A route cannot be added without a permission or an explicit ``open``.
 """
@@ -13,8 +13,18 @@ from starlette.responses import Response
 
 from reenact.server.auth.permissions import Permission
 from reenact.server.context import RequestContext
+from reenact.server.problems import Problem
 
-__all__ = ["PAGED", "ApiDescription", "Endpoint", "Handler", "Needs"]
+__all__ = [
+    "PAGED",
+    "ApiDescription",
+    "Endpoint",
+    "Handler",
+    "Needs",
+    "answer",
+    "answer_problem",
+    "to_response",
+]
 
 Handler = Callable[[RequestContext], Awaitable[Response | msgspec.Struct | None]]
 """A struct is answered as JSON with 200, None as 204."""
@@ -61,3 +71,27 @@ class Endpoint(msgspec.Struct, frozen=True):
     handler: Handler
     page: bool = False
     says: ApiDescription | None = None
+
+
+def answer(value: msgspec.Struct, status: int = 200) -> Response:
+    """``value`` as JSON."""
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def to_response(result: Response | msgspec.Struct | None) -> Response:
+    """Return the response for the result of a handler."""
+    if result is None:
+        return Response(status_code=204)
+    return result if isinstance(result, Response) else answer(result)
+
+
+def answer_problem(problem: Problem, request_id: str) -> Response:
+    """The one shape of errors."""
+    response = answer(problem.body(request_id), problem.status)
+    if problem.retry_after is not None:
+        response.headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 408:
+        response.headers["Connection"] = "close"  # the rest of the body is not waited for
+    if problem.status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response

@@ -1,25 +1,51 @@
-"""Cursor pagination and query parameters of lists."""
+"""Lists: responses with cursors, and query parameters."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from sqlalchemy import Row
 
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage.rows import Page
 
-__all__ = ["REPLAYS", "listed", "one_of", "page_of", "with_replays", "yes_or_no"]
+__all__ = [
+    "REPLAYS",
+    "ListResponse",
+    "list_response",
+    "listed",
+    "one_of",
+    "page_of",
+    "with_replays",
+    "yes_or_no",
+]
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 REPLAYS = ("false", "true", "any")
 """Values of the filter ``replay``: without replays, only replays, both."""
+
+
+class ListResponse(msgspec.Struct, Generic[T], frozen=True):
+    """One page of a list; ``next`` is the cursor of the following page."""
+
+    items: list[T]
+    next: str | None = None
+
+
+def list_response(
+    rows: Sequence[Item], limit: int, show: Callable[[Item], T], cursor: Callable[[Item], str]
+) -> ListResponse[T]:
+    """Return one page. ``rows`` has more than ``limit`` items if there is another page, which
+    starts after the ``cursor`` of the last shown row."""
+    shown = rows[:limit]
+    following = cursor(shown[-1]) if len(rows) > limit else None
+    return ListResponse([show(row) for row in shown], following)
 
 
 def page_of(context: RequestContext) -> Page:

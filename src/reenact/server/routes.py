@@ -16,7 +16,7 @@ from reenact.server.batches import driver
 from reenact.server.captures import api as captures
 from reenact.server.endpoint import Endpoint
 from reenact.server.exchanges import api as exchanges
-from reenact.server.openapi.description import described
+from reenact.server.openapi import described
 from reenact.server.people import api as people
 from reenact.server.replays import api as replays
 from reenact.server.replays import expiry

@@ -16,8 +16,7 @@ from reenact.cli.main import main
 from reenact.errors import UsageError
 from reenact.server.audit.log import SYSTEM
 from reenact.server.problems import Problem
-from reenact.server.process.key_rotation import rotate_audit_key
-from reenact.server.process.startup import World
+from reenact.server.process.startup import World, rotate_audit_key
 from tests.server.databases import DATABASES
 from tests.server.house import Chance, Clock, House, running
 

@@ -13,8 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from reenact.errors import UsageError
-from reenact.server.auth.oidc.provider import Provider
-from reenact.server.auth.oidc.settings import OidcSettings, read_settings
+from reenact.server.auth.oidc.provider import OidcSettings, Provider, read_settings
 from reenact.server.auth.oidc.sign_in import begin, identify
 from reenact.server.auth.oidc.tokens import Identity
 from reenact.server.http_client import Response, Unreachable

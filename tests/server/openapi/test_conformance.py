@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from reenact.server.auth.permissions import PERMISSIONS, is_grantable
-from reenact.server.openapi.description import describe
+from reenact.server.openapi import describe
 from reenact.server.routes import ENDPOINTS
 from reenact.server.runtime import Limits
 from tests.conftest import SOAK

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from reenact.exchange.model import STATES, VERDICTS
-from reenact.server.openapi.description import describe, in_api
-from reenact.server.openapi.page import to_page
+from reenact.server.openapi import describe, in_api, to_page
 from reenact.server.problems import STATUS
 from reenact.server.routes import ENDPOINTS
 from tests.server.house import House

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.server.web.components.values import value
+from reenact.server.web.components.formatting import value
 from reenact.server.web.exchanges.calls import http_message
 from tests.server.web.pages import words
 

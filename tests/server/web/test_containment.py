@@ -8,7 +8,7 @@ import re
 import pytest
 
 from reenact.exchange.model import BOUNDARIES, Boundaries, Containment, DriverUse
-from reenact.server.web.replays.containment import CALLS, contained
+from reenact.server.web.replays.plan import CALLS, contained
 
 DECLARED = Containment(
     drivers=(

@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from reenact.exchange.comparison.calls import Call
-from reenact.server.web.exchanges.calls import CallDetails
-from reenact.server.web.exchanges.conversation import conversations
+from reenact.server.web.exchanges.calls import CallDetails, conversations
 
 
 def told(*said: dict[str, Any], model: str = "openai/small-1") -> CallDetails:

@@ -12,9 +12,8 @@ from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.result import CallChange, Comparison
 from reenact.exchange.model import Processor
 from reenact.server.web.components.tables import ListPart
-from reenact.server.web.exchanges.calls import CallDetails
+from reenact.server.web.exchanges.calls import CallDetails, conversations
 from reenact.server.web.exchanges.comparison import comparison
-from reenact.server.web.exchanges.conversation import conversations
 from tests.server.house import START, House
 from tests.server.traffic.puppet import exchange
 from tests.server.web.pages import HTML, agent_of

@@ -18,7 +18,7 @@ _NEEDED = ("starlette", "uvicorn", "sqlalchemy", "aiosqlite", "alembic", "crypto
 
 def serve(args: argparse.Namespace) -> int:
     try:
-        from reenact.server.auth.oidc.settings import read_settings
+        from reenact.server.auth.oidc.provider import read_settings
         from reenact.server.process.serve import ServeOptions
         from reenact.server.process.serve import serve as run
         from reenact.server.telemetry.targets import read_targets
@@ -74,7 +74,7 @@ def _migrate(data: Path, database: str, role: str) -> int:
 def _rotate(data: Path, database: str) -> int:
     import asyncio
 
-    from reenact.server.process.key_rotation import rotate_audit_key
+    from reenact.server.process.startup import rotate_audit_key
 
     key, logs = asyncio.run(rotate_audit_key(data, database=database))
     print(

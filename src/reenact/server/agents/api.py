@@ -13,8 +13,7 @@ from reenact.server.agents.presence import STATES, Presence
 from reenact.server.agents.service import AgentView
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
-from reenact.server.pagination import one_of, page_of, yes_or_no
-from reenact.server.responses import ListResponse
+from reenact.server.pagination import ListResponse, one_of, page_of, yes_or_no
 
 __all__ = ["ENDPOINTS", "states_of"]
 

@@ -30,15 +30,13 @@ from reenact.server.agents.presence import Presence, forgotten_since, heard_sinc
 from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import EnvironmentKind
 from reenact.server.context import Caller
-from reenact.server.exchanges.recordings import recording_of
 from reenact.server.exchanges.redaction import clean_registration, clean_text
-from reenact.server.exchanges.service import places_of
+from reenact.server.exchanges.service import places_of, recording_of
 from reenact.server.notifications import agent_subject, replay_subject
-from reenact.server.pagination import listed
+from reenact.server.pagination import ListResponse, listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import containment_of
 from reenact.server.replays.state import advance, arrived, give_up
-from reenact.server.responses import ListResponse
 from reenact.server.storage.agents import (
     AgentFilters,
     add_agent,

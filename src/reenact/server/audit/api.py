@@ -11,11 +11,10 @@ import msgspec
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from reenact.server.audit import service
-from reenact.server.audit.export import FORMATS
-from reenact.server.audit.service import FILTERS, NumberedRecord
+from reenact.server.audit.service import FILTERS, FORMATS, NumberedRecord
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
-from reenact.server.responses import ListResponse
+from reenact.server.pagination import ListResponse
 from reenact.server.storage.audit import RecordFilter
 
 __all__ = ["ENDPOINTS", "record_filter"]

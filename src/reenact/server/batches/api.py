@@ -20,11 +20,10 @@ from reenact.server.batches.schema import (
 )
 from reenact.server.batches.service import ITEM_FILTERS
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
 from reenact.server.http.sse import Channel, EventStream
 from reenact.server.notifications import batch_subject, wait_for_notification
-from reenact.server.pagination import page_of
-from reenact.server.responses import ListResponse, answer
+from reenact.server.pagination import ListResponse, page_of
 
 __all__ = ["ENDPOINTS"]
 

@@ -10,8 +10,8 @@ from sqlalchemy import Row
 
 from reenact.server.batches.schema import SavedSearch, Search
 from reenact.server.context import Caller
+from reenact.server.pagination import ListResponse, list_response
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage import batches
 from reenact.server.storage.database import Scope
 

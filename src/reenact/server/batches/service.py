@@ -23,12 +23,11 @@ from reenact.server.context import Caller
 from reenact.server.exchanges.redaction import clean_text
 from reenact.server.exchanges.service import places_of
 from reenact.server.notifications import DRIVERS, batch_subject
-from reenact.server.pagination import listed
+from reenact.server.pagination import ListResponse, list_response, listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import NO_RECORDING, permission_used
 from reenact.server.replays.schema import check_variables
 from reenact.server.replays.service import cancel
-from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage.batches import (
     add_batch,
     add_items,

@@ -9,10 +9,9 @@ from starlette.responses import Response
 from reenact.server.captures import service
 from reenact.server.captures.service import CaptureView
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
-from reenact.server.pagination import page_of
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.pagination import ListResponse, page_of
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse, answer
 from reenact.server.storage.exchanges import CaptureFilters
 
 __all__ = ["ENDPOINTS", "capture_filters"]

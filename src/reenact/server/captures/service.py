@@ -15,9 +15,8 @@ from reenact.errors import ReenactError
 from reenact.format.canonical import digest_bytes
 from reenact.server.context import Caller
 from reenact.server.exchanges.redaction import Unclean, clean_recording, clean_text
-from reenact.server.pagination import listed
+from reenact.server.pagination import ListResponse, listed
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse
 from reenact.server.runtime import Limits
 from reenact.server.storage.exchanges import (
     CaptureFilters,

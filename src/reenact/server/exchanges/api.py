@@ -13,16 +13,43 @@ from reenact.exchange.model import STATUSES
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
 from reenact.server.exchanges import service
-from reenact.server.exchanges.filters import exchange_filters
 from reenact.server.exchanges.ingest import IngestAnswer, ingest
 from reenact.server.exchanges.schema import ExchangeBrief, ExchangeView
-from reenact.server.pagination import REPLAYS, page_of
-from reenact.server.responses import ListResponse
+from reenact.server.pagination import (
+    REPLAYS,
+    ListResponse,
+    one_of,
+    page_of,
+    with_replays,
+    yes_or_no,
+)
+from reenact.server.storage.exchanges import Filters
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "exchange_filters"]
 
 _EXCHANGE: Final = "/api/v1/exchanges/{id}"
 _BYTES: Final = ("application/octet-stream",)
+
+
+def exchange_filters(context: RequestContext, since: int, until: int) -> Filters:
+    """Return the filters of a list of exchanges. Raises :class:`Problem`.
+
+    Exchanges of replays are excluded unless ``replay`` requests them.
+    """
+    replay = with_replays(context)
+    return Filters(
+        app=context.query("app"),
+        environment=context.query("environment"),
+        route=context.query("route"),
+        status=one_of(context, "status", STATUSES),
+        replay=None if replay == "any" else bool(replay),
+        replayable=yes_or_no(context, "replayable"),
+        since=since,
+        until=until,
+        trace_id=context.query("traceId"),
+        correlation_id=context.query("correlationId"),
+        text=context.query("text"),
+    )
 
 
 async def _search(context: RequestContext) -> ListResponse[ExchangeBrief]:

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reenact._system import monotonic
+from reenact.server.endpoint import answer_problem
 from reenact.server.http.connections import CROWDED
 from reenact.server.http.transfer_rate import Outgoing, ReaderTooSlow
 from reenact.server.problems import Problem
 from reenact.server.process.logs import FACTS
-from reenact.server.responses import answer_problem
 from reenact.server.runtime import Server
 from reenact.server.web.errors import plain_error_page, wants_page
 

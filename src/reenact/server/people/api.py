@@ -9,7 +9,8 @@ from starlette.responses import Response
 from reenact.server.auth.authentication import check_site, clear_cookie, set_cookie
 from reenact.server.auth.sign_in import sign_in, sign_out
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.pagination import ListResponse
 from reenact.server.people import accounts, keys, users
 from reenact.server.people.schema import (
     AcceptedInvite,
@@ -28,7 +29,6 @@ from reenact.server.people.schema import (
     UserRequest,
     UserView,
 )
-from reenact.server.responses import ListResponse, answer
 
 __all__ = ["ENDPOINTS"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from reenact.server.auth.credentials import SECRET_SIZE, hash_secret, key_text
 from reenact.server.auth.permissions import Grant
 from reenact.server.context import Caller
+from reenact.server.pagination import ListResponse, list_response
 from reenact.server.people.schema import KeyRequest, KeyView, NewKey, OwnKeyRequest
 from reenact.server.people.users import LONGEST, check_future, new_grant
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage import people
 from reenact.server.storage.people import Key
 

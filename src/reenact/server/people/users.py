@@ -6,6 +6,7 @@ from typing import Final
 
 from reenact.server.auth.permissions import GRANTABLE, ROLES, Grant, is_grantable, permissions_of
 from reenact.server.context import Caller
+from reenact.server.pagination import ListResponse, list_response
 from reenact.server.people import accounts
 from reenact.server.people.schema import (
     GrantRequest,
@@ -15,7 +16,6 @@ from reenact.server.people.schema import (
     UserView,
 )
 from reenact.server.problems import Problem
-from reenact.server.responses import ListResponse, list_response
 from reenact.server.storage import people
 from reenact.server.storage.database import Scope
 from reenact.server.storage.people import User

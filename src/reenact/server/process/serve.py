@@ -17,7 +17,7 @@ import uvicorn
 
 from reenact.errors import UsageError
 from reenact.server.app import make_app
-from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.auth.oidc.provider import OidcSettings
 from reenact.server.http.connections import connections, most_connections
 from reenact.server.process.logs import LogForm, log_to_stderr
 from reenact.server.process.startup import OpenServer, World, open_server

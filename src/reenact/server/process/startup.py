@@ -1,4 +1,7 @@
-"""Start of a server on a data folder and a database, both created when they are missing.
+"""Start of a server on a data folder and a database, and rotation of its audit key.
+
+Both are created when they are missing.
+
 
 DATA/lock         held by the only server that uses the folder; shared if the database is elsewhere
 DATA/keys/        seeds that sign the audit log and the commands, readable by their owner; seeds that
@@ -10,43 +13,50 @@ DATA/blobs/       recordings and captures, unless they are stored elsewhere
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
+from sqlalchemy import select
 
 from reenact._system import entropy, start_clock
 from reenact.audit.keys import Signer
 from reenact.errors import UsageError
 from reenact.server.audit.log import Auditor
 from reenact.server.auth.credentials import SECRET_SIZE, Passwords, hash_secret
-from reenact.server.auth.oidc.provider import Provider
-from reenact.server.auth.oidc.settings import OidcSettings
+from reenact.server.auth.oidc.provider import OidcSettings, Provider
 from reenact.server.blobs import Blobs, open_blobs
 from reenact.server.http.admission import Intake
 from reenact.server.notifications import Notifications, postgres_notifications
 from reenact.server.problems import Problem
-from reenact.server.process.data_folder import NEXT, folder_of, make_seed, read_seed, take_over
 from reenact.server.runtime import Limits, Server, Timings
 from reenact.server.storage import setup
 from reenact.server.storage.database import Database
 from reenact.server.storage.engines import SCHEMES, check_address, connect, open_file, open_postgres
 from reenact.server.storage.setup import DeploymentFacts, Keys
+from reenact.server.storage.tables import TENANTS
 from reenact.server.telemetry.targets import ExportTarget
 
 __all__ = [
     "ENTROPY",
+    "NEXT",
     "DatabaseLocation",
     "OpenServer",
     "World",
     "choose_database",
+    "folder_of",
     "make_id",
+    "make_seed",
     "migrate_only",
     "open_server",
+    "read_seed",
+    "rotate_audit_key",
+    "take_over",
 ]
 
 _DATABASE: Final = "reenact.db"
@@ -325,3 +335,125 @@ def make_id(prefix: str, at: int, chance: bytes) -> str:
     number = (at << 8 * ENTROPY) | int.from_bytes(chance[:ENTROPY])
     digits = (_DIGITS[number >> 5 * place & 31] for place in reversed(range(_LENGTH)))
     return f"{prefix}_{''.join(digits)}"
+
+
+_KEY: Final = "audit"
+
+
+async def rotate_audit_key(
+    data: Path, world: World | None = None, *, database: str = ""
+) -> tuple[str, int]:
+    """Hand all logs over to a new key, and return its id and the number of logs.
+
+    The new seed is on disk before the logs are handed over to it, all in one transaction. Only then
+    it replaces the old one. After an interruption the deployment has one key, and its seed exists:
+    a server that starts takes the last step.
+
+    Raises :class:`UsageError` without a deployment, or while a server uses ``data``.
+    """
+    path = data / "keys" / _KEY
+    if not path.exists():
+        raise UsageError(
+            f"there is no deployment at {data}",
+            hint="name its folder with --data, and its --database",
+        )
+    world = world or World()
+    async with open_server(data, "", world, database=database, alone=True) as opened:
+        server = opened.server
+        make_seed(path.with_name(f"{_KEY}{NEXT}"), world.secret)
+        name = f"{server.deployment}/{_KEY}"
+        old = Signer(name, read_seed(path))
+        new = Signer(name, read_seed(path.with_name(f"{_KEY}{NEXT}")))
+        count = await _hand_over(server, new)
+        take_over(path, old.key.id.hex())
+    return new.key.id.hex(), count
+
+
+async def _hand_over(server: Server, new: Signer) -> int:
+    auditor: Auditor = server.auditor
+    async with server.database.platform(write=True) as platform:
+        tenants = [row.id for row in await platform.all(select(TENANTS.c.id))]
+        handed = [await auditor.rotate(platform.scope(tenant), new) for tenant in sorted(tenants)]
+        await setup.change_audit_key(platform, new.key.to_text())
+    return sum(handed)
+
+
+@contextmanager
+def folder_of(data: Path, *, alone: bool) -> Iterator[None]:
+    """``data``, made where it is missing. ``alone``: no other server uses it until the block ends.
+    Otherwise others may, if they are not alone either. Raises :class:`UsageError`."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(data / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"{data} cannot be used: {error.strerror}", hint="name another folder with --data"
+        ) from None
+    try:
+        _lock(fd, data, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, data: Path, kind: int) -> None:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(
+            f"another server uses {data}", hint="stop it, or name another folder with --data"
+        ) from None
+
+
+NEXT: Final = ".next"
+"""File name suffix of a key that is about to replace the current one."""
+_SIZE: Final = 32
+
+
+def make_seed(path: Path, secret: Callable[[int], bytes]) -> None:
+    """Write a new seed, unless there is one from a set-up that was interrupted."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if path.exists():
+        return
+    beside = path.with_name(f"{path.name}.tmp")
+    beside.unlink(missing_ok=True)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(secret(_SIZE).hex().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)
+
+
+def read_seed(path: Path) -> bytes:
+    """Return the seed.
+
+    Raises :class:`UsageError` if the file is missing, damaged or readable by others. No message
+    contains the seed.
+    """
+    try:
+        if path.stat().st_mode & 0o077:
+            raise UsageError(f"others can read {path}", hint=f"chmod 600 {path}")
+        seed = bytes.fromhex(path.read_text("ascii"))
+    except OSError as error:
+        raise UsageError(
+            f"the key {path} cannot be read: {error.strerror}",
+            hint="restore it from a copy; without it nothing can be signed",
+        ) from None
+    except ValueError:
+        seed = b""
+    if len(seed) != _SIZE:
+        raise UsageError(f"{path} is not a key", hint="restore it from a copy")
+    return seed
+
+
+def take_over(path: Path, retired: str) -> None:
+    """Replace the key at ``path`` by the new one next to it, and store the old one as
+    ``<name>.<retired>``.
+
+    It can be repeated after an interruption, also by several processes.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.link(path, path.with_name(f"{path.name}.{retired}"))
+    with contextlib.suppress(FileNotFoundError):
+        path.with_name(f"{path.name}{NEXT}").replace(path)

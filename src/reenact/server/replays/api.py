@@ -13,19 +13,18 @@ from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import STATES, TERMINAL, VERDICTS
 from reenact.server.auth.permissions import Permission
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
-from reenact.server.exchanges.filters import replay_filters
+from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.http.sse import Channel, EventStream
 from reenact.server.notifications import replay_subject, wait_for_notification
-from reenact.server.pagination import page_of
+from reenact.server.pagination import ListResponse, one_of, page_of
 from reenact.server.replays import compare, service
 from reenact.server.replays.compare import Learning, RouteRules
-from reenact.server.replays.proof import prove_replay
 from reenact.server.replays.schema import ReplayRequest
-from reenact.server.responses import ListResponse, answer
+from reenact.server.replays.service import prove_replay
+from reenact.server.storage.replays import ReplayFilters
 
-__all__ = ["ENDPOINTS"]
+__all__ = ["ENDPOINTS", "replay_filters"]
 
 _REPLAYS: Final[tuple[Permission, ...]] = ("replay:execute", "replay:execute:production")
 _EVENTS: Final = ("text/event-stream",)
@@ -48,6 +47,21 @@ async def _request(context: RequestContext) -> Response:
     response = answer(view, 202)
     response.headers["Location"] = f"/api/v1/replays/{view.replay_id}"
     return response
+
+
+def replay_filters(context: RequestContext, since: int, until: int) -> ReplayFilters:
+    """Return the filters of a list of replays. Raises :class:`Problem`."""
+    return ReplayFilters(
+        exchange=context.query("exchange"),
+        app=context.query("app"),
+        environment=context.query("environment"),
+        route=context.query("route"),
+        state=one_of(context, "state", STATES),
+        verdict=one_of(context, "verdict", VERDICTS),
+        by=context.query("by"),
+        since=since,
+        until=until,
+    )
 
 
 async def _search(context: RequestContext) -> ListResponse[ReplayView]:

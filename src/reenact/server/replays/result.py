@@ -26,7 +26,7 @@ from reenact.format.json_path import format_pointer
 from reenact.policy.noise import NoiseRule
 from reenact.policy.redaction.placeholder import is_mark
 from reenact.server.exchanges.ingest_parser import Taken
-from reenact.server.exchanges.recordings import calls_of
+from reenact.server.exchanges.service import calls_of
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import details_of
 from reenact.server.replays.schema import hidden

@@ -1,4 +1,4 @@
-"""Replays: request, list, read, cancel.
+"""Replays: request, list, read, cancel, prove.
 
 Single replays and batches are requested through :func:`order`, so all of them pass the same checks.
 Refusals are audited.
@@ -7,12 +7,14 @@ Refusals are audited.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import msgspec
 from sqlalchemy import Row
 
-from reenact.audit.record import Record, Source, Target
+from reenact.audit.record import Record, Source, Target, read_record
+from reenact.audit.replay_proof import Opening, ReplayProof
 from reenact.exchange.model import TERMINAL, Command
 from reenact.format.canonical import digest_bytes
 from reenact.server.audit.log import actor_of
@@ -22,14 +24,13 @@ from reenact.server.exchanges.redaction import clean_text
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.exchanges.service import may_read, places_of
 from reenact.server.notifications import agent_subject, replay_subject
-from reenact.server.pagination import listed
+from reenact.server.pagination import ListResponse, listed
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import permission_used
 from reenact.server.replays.commands import issue, send
 from reenact.server.replays.plan import Plan, ReplayTarget, choose_target, plan
 from reenact.server.replays.schema import ReplayRequest
 from reenact.server.replays.state import advance, source_of, target_of
-from reenact.server.responses import ListResponse
 from reenact.server.storage.batches import count_asked
 from reenact.server.storage.database import Scope
 from reenact.server.storage.exchanges import find_exchange
@@ -53,6 +54,7 @@ __all__ = [
     "cancel_replay",
     "get_replay",
     "order",
+    "prove_replay",
     "read_replay",
     "replay_of_key",
     "request_replay",
@@ -337,3 +339,47 @@ async def _cancelled(caller: Caller, scope: Scope, row: Row[Any], permission: st
         permission=permission,
         outcome="ok",
     )
+
+
+async def prove_replay(caller: Caller, replay_id: str) -> ReplayProof:
+    """Return a proof that can be verified offline. Raises :class:`Problem`.
+
+    It contains values only for a caller who can also read the exchange.
+    """
+    async with caller.server.database.reading(caller.tenant) as scope:
+        row = await find_replay(scope, replay_id)
+        if row is None:
+            raise Problem("not_found", "there is no such replay")
+        caller.require("audit:read", ResourceScope(row.environment, row.app))
+        return await _proof(caller, scope, row)
+
+
+async def _proof(caller: Caller, scope: Scope, row: Row[Any]) -> ReplayProof:
+    auditor = caller.server.auditor
+    requested = await auditor.prove(scope, row.audit_seq)
+    finished = await auditor.prove(scope, row.result_seq) if row.result_seq else None
+    records = [read_record(one.leaf) for one in (requested, finished) if one is not None]
+    readable = caller.may("exchange:read", ResourceScope(row.environment, row.app)).allowed
+    return ReplayProof(
+        replay_id=row.replay_id,
+        key=auditor.key(scope.tenant).to_text(),
+        requested=requested.to_text(),
+        finished=finished.to_text() if finished is not None else "",
+        values=await _openings(caller, scope, records) if readable else (),
+    )
+
+
+async def _openings(caller: Caller, scope: Scope, records: list[Record]) -> tuple[Opening, ...]:
+    found: list[Opening] = []
+    for digest in dict.fromkeys(one for record in records for one in _digests(record)):
+        kept = await caller.server.auditor.recall(scope, digest)
+        if kept is not None:
+            found.append(Opening(digest, kept.salt, kept.value))
+    return tuple(found)
+
+
+def _digests(record: Record) -> Iterator[str]:
+    digests = [record.payload_digest_before, record.payload_digest_after, record.result_digest]
+    for change in record.patch:
+        digests += (change.before, change.after)
+    yield from filter(None, digests)

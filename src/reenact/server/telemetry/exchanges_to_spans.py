@@ -23,7 +23,7 @@ from reenact.exchange.model import ErrorFacts, Exchange, Payload, Processor
 from reenact.format.canonical import digest
 from reenact.interop.otel import SCHEMA_URL, Group, Link, Span, SpanEvent, SpanKind
 from reenact.lenses.model import Answered
-from reenact.server.exchanges.recordings import recording_of
+from reenact.server.exchanges.service import recording_of
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.telemetry.otlp_receiver import DEPLOYMENT

@@ -7,9 +7,9 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.endpoint import ApiDescription, Endpoint, answer
+from reenact.server.pagination import ListResponse
 from reenact.server.people.accounts import address_here
-from reenact.server.responses import ListResponse, answer
 from reenact.server.runtime import TenantFacts
 from reenact.server.storage.people import Environment
 from reenact.server.tenants import service

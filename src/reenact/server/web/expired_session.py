@@ -19,10 +19,10 @@ from reenact.server.auth.sign_in import sign_in
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
+from reenact.server.web.components.formatting import block, facts, folded
 from reenact.server.web.components.forms import Form, read_form
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 from reenact.server.web.components.layout import alert, bare, csrf, page
-from reenact.server.web.components.values import block, facts, folded
 from reenact.server.web.sign_in import issuer_of, sign_in_fields
 
 __all__ = [

@@ -6,8 +6,9 @@ from typing import Final, Literal
 
 from reenact.server.auth.permissions import Permission
 from reenact.server.endpoint import Endpoint, Handler, Needs
-from reenact.server.web import assets, expired_session, sign_in
+from reenact.server.web import expired_session, sign_in
 from reenact.server.web.admin import agents, audit, keys, people, tenants
+from reenact.server.web.components.layout import send_asset
 from reenact.server.web.exchanges import (
     exchange,
     history,
@@ -37,7 +38,7 @@ ENDPOINTS: Final = (
     _page("POST", "/signin", "open", sign_in.do_signin),
     _page("POST", "/again", "open", expired_session.do_again),
     _page("POST", "/signout", "open", sign_in.do_signout),
-    Endpoint("GET", "/static/{version}/{name}", "open", assets.send_asset),
+    Endpoint("GET", "/static/{version}/{name}", "open", send_asset),
     _page("GET", "/exchanges", "exchange:read", history.show_history),
     _page("GET", "/exchanges/{id}", "exchange:read", exchange.show_exchange),
     _page("GET", "/exchanges/{id}/related", "exchange:read", related.show_related),

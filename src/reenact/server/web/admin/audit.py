@@ -18,7 +18,7 @@ from reenact.server.audit.api import record_filter
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
 from reenact.server.tenants.service import KnownNames, known_names
-from reenact.server.web.components.formatting import badge, count, stamp
+from reenact.server.web.components.formatting import badge, block, count, facts, pretty, stamp
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.tables import (
@@ -30,7 +30,6 @@ from reenact.server.web.components.tables import (
     table,
     time_filter,
 )
-from reenact.server.web.components.values import block, facts, pretty
 
 __all__ = ["show_audit", "show_record"]
 

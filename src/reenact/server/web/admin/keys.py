@@ -11,7 +11,7 @@ from reenact.server.people import keys
 from reenact.server.people.schema import KeyRequest, KeyView, NewKey
 from reenact.server.problems import Problem
 from reenact.server.tenants.service import environment_kinds
-from reenact.server.web.admin.connect import key_instructions
+from reenact.server.web.admin.agents import key_instructions
 from reenact.server.web.admin.people import ROLE_WORDS, grants_of
 from reenact.server.web.components.formatting import stamp
 from reenact.server.web.components.forms import (

@@ -12,7 +12,7 @@ from reenact.server.people import users
 from reenact.server.people.accounts import address_here
 from reenact.server.people.schema import GrantRequest, GrantView, Invitation, UserRequest, UserView
 from reenact.server.problems import Problem
-from reenact.server.web.components.formatting import badge, clock, stamp, whole
+from reenact.server.web.components.formatting import badge, clock, folded, stamp, whole
 from reenact.server.web.components.forms import (
     confirm_button,
     form,
@@ -25,7 +25,6 @@ from reenact.server.web.components.forms import (
 from reenact.server.web.components.html import Child, Html, fragment, tag, url
 from reenact.server.web.components.layout import alert, page
 from reenact.server.web.components.tables import pager, table
-from reenact.server.web.components.values import folded
 
 __all__ = [
     "ROLE_WORDS",

@@ -8,9 +8,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from reenact.diff.sequences import WordChange, pair_up, word_diff
-from reenact.server.web.components.formatting import count
+from reenact.server.web.components.formatting import count, pretty, value
 from reenact.server.web.components.html import Html, fragment, tag
-from reenact.server.web.components.values import pretty, value
 
 __all__ = [
     "PathChange",

@@ -18,9 +18,9 @@ from reenact.server.auth.authentication import check_site, check_token
 from reenact.server.auth.permissions import Permission, ResourceScope
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
+from reenact.server.web.components.formatting import copyable, folded
 from reenact.server.web.components.html import Child, Html, link, tag, url
 from reenact.server.web.components.layout import csrf
-from reenact.server.web.components.values import copyable, folded
 
 __all__ = [
     "Form",

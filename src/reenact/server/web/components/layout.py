@@ -1,8 +1,14 @@
-"""Page layout: document head, content security policy, navigation and alerts."""
+"""Page layout: document head, content security policy, navigation, alerts and static files.
+
+The address of a static file contains the digest of all files, so browsers can cache it permanently.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Final
 
 from starlette.responses import Response
@@ -10,10 +16,18 @@ from starlette.responses import Response
 from reenact.server.auth.permissions import Permission, has_anywhere
 from reenact.server.context import RequestContext
 from reenact.server.problems import Problem
-from reenact.server.web.assets import address
 from reenact.server.web.components.html import Child, Html, fragment, link, tag
 
-__all__ = ["POLICY", "alert", "bare", "csrf", "page", "send"]
+__all__ = [
+    "POLICY",
+    "address",
+    "alert",
+    "bare",
+    "csrf",
+    "page",
+    "send",
+    "send_asset",
+]
 
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -137,3 +151,37 @@ def alert(problem: Problem, *, hint: Child = None) -> Html:
         role="alert",
         class_="alert",
     )
+
+
+_TYPES: Final = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_NAMES: Final = ("page.css", "exchange.css", "page.js", "editor.js", "live.js", "icon.svg")
+_KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+@cache
+def _contents() -> dict[str, bytes]:
+    folder = files("reenact.server.web") / "static"
+    return {name: (folder / name).read_bytes() for name in _NAMES}
+
+
+@cache
+def _version() -> str:
+    return sha256(b"\0".join(_contents().values())).hexdigest()[:16]
+
+
+def address(name: str) -> str:
+    """Return the address of a static file."""
+    return f"/static/{_version()}/{name}"
+
+
+async def send_asset(context: RequestContext) -> Response:
+    """Handle ``GET /static/{version}/{name}``: send the file, or 404 for a different version."""
+    name = context.path("name")
+    content = _contents().get(name)
+    if content is None or context.path("version") != _version():
+        raise Problem("not_found", "there is no such file")
+    return Response(content, headers=_KEPT, media_type=_TYPES[name.rpartition(".")[2]])

@@ -16,13 +16,14 @@ from reenact.server.web.components.formatting import (
     count,
     duration,
     exchange_status,
+    folded,
     judged,
     revision,
     stamp,
+    value,
 )
 from reenact.server.web.components.html import Child, Html, breakable, fragment, link, tag, url
 from reenact.server.web.components.tables import ListPart
-from reenact.server.web.components.values import folded, value
 
 __all__ = ["PARTS", "Beside", "comparison"]
 

@@ -21,9 +21,12 @@ from reenact.server.web.components.formatting import (
     badge,
     duration,
     environment,
+    error_text,
     exchange_status,
+    facts,
     http_status,
     judged,
+    payload,
     replay_state,
     revision,
     stamp,
@@ -33,9 +36,7 @@ from reenact.server.web.components.forms import can_replay
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.tables import list_part, table
-from reenact.server.web.components.values import error_text, facts, payload
-from reenact.server.web.exchanges.calls import read_call_details
-from reenact.server.web.exchanges.conversation import conversations
+from reenact.server.web.exchanges.calls import conversations, read_call_details
 from reenact.server.web.exchanges.timeline import exchange_timeline
 
 __all__ = ["show_exchange"]

@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from reenact.exchange.model import STATES, VERDICTS
 from reenact.server.context import RequestContext
-from reenact.server.exchanges.filters import exchange_filters, replay_filters
+from reenact.server.exchanges.api import exchange_filters
 from reenact.server.exchanges.schema import ExchangeBrief, ReplayView
 from reenact.server.exchanges.service import search_exchanges
 from reenact.server.pagination import page_of
+from reenact.server.replays.api import replay_filters
 from reenact.server.replays.service import search_replays
 from reenact.server.tenants.service import KnownNames, known_names
-from reenact.server.web.admin.connect import connect_instructions
+from reenact.server.web.admin.agents import connect_instructions
 from reenact.server.web.components.formatting import (
     badge,
     duration,
@@ -38,7 +39,7 @@ from reenact.server.web.components.tables import (
     table,
     time_filter,
 )
-from reenact.server.web.exchanges.search_query import kept_query
+from reenact.server.web.exchanges.searches import kept_query
 
 __all__ = ["show_history", "show_replays"]
 

@@ -28,7 +28,7 @@ from reenact.server.replays.compare import (
 from reenact.server.replays.result import with_rules
 from reenact.server.storage.rows import exchange_of
 from reenact.server.web.components.diff import PathChange, path_changes
-from reenact.server.web.components.formatting import badge, clock, count
+from reenact.server.web.components.formatting import badge, clock, count, folded
 from reenact.server.web.components.forms import (
     Form,
     form,
@@ -40,7 +40,6 @@ from reenact.server.web.components.forms import (
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
 from reenact.server.web.components.tables import table
-from reenact.server.web.components.values import folded
 from reenact.server.web.exchanges.comparison import Beside
 
 __all__ = [

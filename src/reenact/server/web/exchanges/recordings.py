@@ -9,8 +9,7 @@ from starlette.responses import Response
 from reenact.server.captures.api import capture_filters
 from reenact.server.captures.service import CaptureView, read_capture, search_captures
 from reenact.server.context import RequestContext
-from reenact.server.exchanges.recordings import with_recording
-from reenact.server.exchanges.service import get_exchange
+from reenact.server.exchanges.service import get_exchange, with_recording
 from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server

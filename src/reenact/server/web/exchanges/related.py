@@ -19,6 +19,7 @@ from reenact.server.web.components.formatting import (
     ending_class,
     environment,
     exchange_status,
+    folded,
     stamp,
     verdict_tone,
     whole,
@@ -26,7 +27,6 @@ from reenact.server.web.components.formatting import (
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.tables import table
-from reenact.server.web.components.values import folded
 from reenact.server.web.exchanges.timeline import SVG_WIDTH, span_bar
 from reenact.views.timeline.model import Extent, TimeRange, nested
 

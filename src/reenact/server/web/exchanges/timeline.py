@@ -15,12 +15,17 @@ from reenact.exchange.patch import Op, apply_patch
 from reenact.exchange.payload import to_document
 from reenact.server.exchanges.schema import ExchangeView
 from reenact.server.web.components.diff import path_changes, side_by_side
-from reenact.server.web.components.formatting import badge, count, duration
+from reenact.server.web.components.formatting import (
+    badge,
+    count,
+    duration,
+    error_text,
+    folded,
+    value,
+)
 from reenact.server.web.components.html import Child, Html, fragment, tag
 from reenact.server.web.components.tables import ListPart
-from reenact.server.web.components.values import error_text, folded, value
-from reenact.server.web.exchanges.calls import CallDetails, http_message
-from reenact.server.web.exchanges.conversation import call_target
+from reenact.server.web.exchanges.calls import CallDetails, call_target, http_message
 from reenact.views.timeline.model import Extent, TimeRange, nested
 
 __all__ = [

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from reenact.server.batches.schema import BatchView, CauseView, Group, Progress
-from reenact.server.web.components.formatting import badge, count, environment, verdict_tone, whole
+from reenact.server.web.components.formatting import (
+    badge,
+    count,
+    environment,
+    facts,
+    verdict_tone,
+    whole,
+)
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.tables import table
-from reenact.server.web.components.values import facts
-from reenact.server.web.replays.containment import drivers_of
+from reenact.server.web.replays.plan import drivers_of
 
 __all__ = [
     "batch_state",

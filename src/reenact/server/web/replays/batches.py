@@ -23,12 +23,19 @@ from reenact.server.batches.service import (
     search_batches,
 )
 from reenact.server.context import RequestContext
-from reenact.server.pagination import page_of
+from reenact.server.pagination import ListResponse, page_of
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_reason
-from reenact.server.responses import ListResponse
 from reenact.server.tenants.service import environment_kinds
-from reenact.server.web.components.formatting import badge, count, environment, judged, stamp, whole
+from reenact.server.web.components.formatting import (
+    badge,
+    count,
+    environment,
+    facts,
+    judged,
+    stamp,
+    whole,
+)
 from reenact.server.web.components.forms import (
     Form,
     can_replay,
@@ -44,8 +51,7 @@ from reenact.server.web.components.forms import (
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import alert, page
 from reenact.server.web.components.tables import pager, table
-from reenact.server.web.components.values import facts
-from reenact.server.web.exchanges.search_query import (
+from reenact.server.web.exchanges.searches import (
     as_search,
     filter_texts,
     from_text,

@@ -23,9 +23,13 @@ from reenact.server.storage.rows import exchange_of
 from reenact.server.tenants.service import environment_kinds
 from reenact.server.web.admin.agents import agent_link
 from reenact.server.web.components.formatting import (
+    block,
     duration,
     environment,
+    facts,
+    folded,
     judged,
+    pretty,
     replay_state,
     stamp,
 )
@@ -39,10 +43,9 @@ from reenact.server.web.components.forms import (
 from reenact.server.web.components.html import Child, Html, fragment, link, tag, url
 from reenact.server.web.components.layout import page
 from reenact.server.web.components.tables import list_part
-from reenact.server.web.components.values import block, facts, folded, pretty
 from reenact.server.web.exchanges.comparison import PARTS, comparison
 from reenact.server.web.exchanges.noise import hide_links, noise_link
-from reenact.server.web.replays.containment import drivers_of, files_of
+from reenact.server.web.replays.plan import drivers_of, files_of
 
 __all__ = [
     "WAYS_OUT",
