@@ -20,12 +20,15 @@ __all__ = [
     "ApiDescription",
     "Endpoint",
     "Handler",
+    "Method",
     "Needs",
     "answer",
     "answer_problem",
+    "api",
     "to_response",
 ]
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Handler = Callable[[RequestContext], Awaitable[Response | msgspec.Struct | None]]
 """A struct is answered as JSON with 200, None as 204."""
 
@@ -65,12 +68,33 @@ class Endpoint(msgspec.Struct, frozen=True):
     token, and problems are shown as pages. An API route has a description in ``says``.
     """
 
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    method: Method
     path: str
     needs: Needs
     handler: Handler
     page: bool = False
     says: ApiDescription | None = None
+
+
+def api(
+    method: Method,
+    path: str,
+    needs: Needs,
+    handler: Handler,
+    summary: str,
+    *,
+    takes: Any = None,
+    query: tuple[str, ...] = (),
+    words: dict[str, tuple[str, ...]] | None = None,
+    answers: Any = None,
+    lists: Any = None,
+    media: tuple[str, ...] = (),
+    status: tuple[int, ...] = (200,),
+    codes: tuple[str, ...] = (),
+) -> Endpoint:
+    """Return an API route with its :class:`ApiDescription`."""
+    says = ApiDescription(summary, takes, query, words or {}, answers, lists, media, status, codes)
+    return Endpoint(method, path, needs, handler, says=says)
 
 
 def answer(value: msgspec.Struct, status: int = 200) -> Response:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from reenact.server.agents.presence import heard_since
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.endpoint import api
 from reenact.server.meters import CONTENT_TYPE, Sample, to_text
 from reenact.server.problems import Problem
 from reenact.server.storage.platform import Numbers, is_there, read_numbers
@@ -65,19 +65,7 @@ def _gauges(numbers: Numbers) -> Iterator[Sample]:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/healthz", "open", live, says=ApiDescription("Is it alive?", answers=Health)),
-    Endpoint(
-        "GET",
-        "/readyz",
-        "open",
-        ready,
-        says=ApiDescription("Can it work?", answers=Health, codes=("unavailable",)),
-    ),
-    Endpoint(
-        "GET",
-        "/metrics",
-        "metrics:read",
-        read_metrics,
-        says=ApiDescription("Numbers", media=(CONTENT_TYPE,)),
-    ),
+    api("GET", "/healthz", "open", live, "Is it alive?", answers=Health),
+    api("GET", "/readyz", "open", ready, "Can it work?", answers=Health, codes=("unavailable",)),
+    api("GET", "/metrics", "metrics:read", read_metrics, "Numbers", media=(CONTENT_TYPE,)),
 )

@@ -12,7 +12,7 @@ from reenact.server.agents.command_stream import stream_commands
 from reenact.server.agents.presence import STATES, Presence
 from reenact.server.agents.service import AgentView
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.endpoint import PAGED, api
 from reenact.server.pagination import ListResponse, one_of, page_of, yes_or_no
 
 __all__ = ["ENDPOINTS", "states_of"]
@@ -72,70 +72,74 @@ async def _report_state(context: RequestContext) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "GET",
         "/api/v1/agents",
         "agent:read",
         _search,
-        says=ApiDescription(
-            "Agents",
-            query=(*PAGED, "app", "environment", "state", "all"),
-            words={"state": STATES},
-            lists=AgentView,
-        ),
+        "Agents",
+        query=(*PAGED, "app", "environment", "state", "all"),
+        words={"state": STATES},
+        lists=AgentView,
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/agents",
         "agent:connect",
         _register,
-        says=ApiDescription("Register", takes=Registration, answers=Registered),
+        "Register",
+        takes=Registration,
+        answers=Registered,
     ),
-    Endpoint(
+    api(
         "POST",
         f"{_AGENT}/heartbeat",
         "agent:connect",
         _heartbeat,
-        says=ApiDescription("Still here", takes=Heartbeat, status=(204,), codes=_SUPERSEDED),
+        "Still here",
+        takes=Heartbeat,
+        status=(204,),
+        codes=_SUPERSEDED,
     ),
-    Endpoint(
-        "DELETE",
-        _AGENT,
-        "agent:connect",
-        _say_goodbye,
-        says=ApiDescription("Goodbye", query=("epoch",), status=(204,)),
+    api(
+        "DELETE", _AGENT, "agent:connect", _say_goodbye, "Goodbye", query=("epoch",), status=(204,)
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_AGENT}/commands",
         "agent:connect",
         stream_commands,
-        says=ApiDescription(
-            "Commands as they come",
-            query=("epoch",),
-            media=("text/event-stream",),
-            codes=_SUPERSEDED,
-        ),
+        "Commands as they come",
+        query=("epoch",),
+        media=("text/event-stream",),
+        codes=_SUPERSEDED,
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_REPLAY}/source",
         "agent:connect",
         _read_source,
-        says=ApiDescription("What is to be replayed", answers=ReplaySource, codes=("gone",)),
+        "What is to be replayed",
+        answers=ReplaySource,
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_REPLAY}/recording",
         "agent:connect",
         _read_recording,
-        says=ApiDescription("The recording of it, packed", media=_BYTES, codes=("gone",)),
+        "The recording of it, packed",
+        media=_BYTES,
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "POST",
         f"{_REPLAY}/state",
         "agent:connect",
         _report_state,
-        says=ApiDescription("How far it is", takes=StateReport, status=(204,), codes=_SUPERSEDED),
+        "How far it is",
+        takes=StateReport,
+        status=(204,),
+        codes=_SUPERSEDED,
     ),
 )

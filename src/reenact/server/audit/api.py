@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from reenact.server.audit import service
 from reenact.server.audit.service import FILTERS, FORMATS, NumberedRecord
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.endpoint import PAGED, api
 from reenact.server.pagination import ListResponse
 from reenact.server.storage.audit import RecordFilter
 
@@ -81,52 +81,49 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
 _TEXT: Final = ("text/plain; charset=utf-8",)
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "GET",
         "/api/v1/audit/records",
         "audit:read",
         _list_records,
-        says=ApiDescription(
-            "Find records", query=(*PAGED, *FILTERS, "since", "until"), lists=NumberedRecord
-        ),
+        "Find records",
+        query=(*PAGED, *FILTERS, "since", "until"),
+        lists=NumberedRecord,
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/audit/head",
         "audit:read",
         _read_head,
-        says=ApiDescription("The newest signed head", media=_TEXT, codes=("not_found",)),
+        "The newest signed head",
+        media=_TEXT,
+        codes=("not_found",),
     ),
-    Endpoint(
-        "GET",
-        "/api/v1/audit/key",
-        "audit:read",
-        _read_keys,
-        says=ApiDescription("The verifier keys", media=_TEXT),
-    ),
-    Endpoint(
+    api("GET", "/api/v1/audit/key", "audit:read", _read_keys, "The verifier keys", media=_TEXT),
+    api(
         "GET",
         "/api/v1/audit/proof/{seq}",
         "audit:read",
         _prove_record,
-        says=ApiDescription("The proof of a record", media=_TEXT),
+        "The proof of a record",
+        media=_TEXT,
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/audit/consistency",
         "audit:read",
         _prove_growth,
-        says=ApiDescription(
-            "That the log has only grown", query=("from", "to"), answers=ConsistencyHashes
-        ),
+        "That the log has only grown",
+        query=("from", "to"),
+        answers=ConsistencyHashes,
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/audit/export",
         "audit:export",
         _export,
-        says=ApiDescription(
-            "The whole log", query=("format",), media=tuple(media for media, _ in FORMATS.values())
-        ),
+        "The whole log",
+        query=("format",),
+        media=tuple(media for media, _ in FORMATS.values()),
     ),
 )

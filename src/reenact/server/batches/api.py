@@ -20,7 +20,7 @@ from reenact.server.batches.schema import (
 )
 from reenact.server.batches.service import ITEM_FILTERS
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.http.sse import Channel, EventStream
 from reenact.server.notifications import batch_subject, wait_for_notification
 from reenact.server.pagination import ListResponse, page_of
@@ -114,98 +114,90 @@ async def _remove_search(context: RequestContext) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "POST",
         "/api/v1/batches",
         _REPLAYS,
         _plan,
-        says=ApiDescription(
-            "Plan a batch: count, and run nothing",
-            takes=BatchRequest,
-            answers=BatchView,
-            status=(201,),
-            codes=("not_found",),
-        ),
+        "Plan a batch: count, and run nothing",
+        takes=BatchRequest,
+        answers=BatchView,
+        status=(201,),
+        codes=("not_found",),
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/batches",
         "exchange:read",
         _search,
-        says=ApiDescription("Find batches", query=(*PAGED, "state"), lists=BatchView),
+        "Find batches",
+        query=(*PAGED, "state"),
+        lists=BatchView,
     ),
-    Endpoint(
-        "GET",
-        _BATCH,
-        "exchange:read",
-        _read,
-        says=ApiDescription("A batch", answers=BatchView),
-    ),
-    Endpoint(
+    api("GET", _BATCH, "exchange:read", _read, "A batch", answers=BatchView),
+    api(
         "GET",
         f"{_BATCH}/items",
         "exchange:read",
         _items,
-        says=ApiDescription(
-            "Its exchanges and replays", query=(*PAGED, *ITEM_FILTERS), lists=ItemView
-        ),
+        "Its exchanges and replays",
+        query=(*PAGED, *ITEM_FILTERS),
+        lists=ItemView,
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_BATCH}/causes",
         "exchange:read",
         _causes,
-        says=ApiDescription("Why its replays differ", query=("limit",), lists=CauseView),
+        "Why its replays differ",
+        query=("limit",),
+        lists=CauseView,
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_BATCH}/events",
         "exchange:read",
         _watch,
-        says=ApiDescription("How it gets on", media=("text/event-stream",)),
+        "How it gets on",
+        media=("text/event-stream",),
     ),
-    Endpoint(
+    api(
         "POST",
         f"{_BATCH}/confirm",
         _REPLAYS,
         _confirm,
-        says=ApiDescription("Run it", answers=BatchView, codes=("conflict", "reason_required")),
+        "Run it",
+        answers=BatchView,
+        codes=("conflict", "reason_required"),
     ),
-    Endpoint(
-        "POST",
-        f"{_BATCH}/cancel",
-        _REPLAYS,
-        _cancel,
-        says=ApiDescription("End it", answers=BatchView),
-    ),
-    Endpoint(
+    api("POST", f"{_BATCH}/cancel", _REPLAYS, _cancel, "End it", answers=BatchView),
+    api(
         "GET",
         "/api/v1/searches",
         "exchange:read",
         _list_searches,
-        says=ApiDescription("Saved searches", query=PAGED, lists=SavedSearch),
+        "Saved searches",
+        query=PAGED,
+        lists=SavedSearch,
     ),
-    Endpoint(
-        "GET",
-        _SEARCH,
-        "exchange:read",
-        _read_search,
-        says=ApiDescription("A saved search", answers=SavedSearch),
-    ),
-    Endpoint(
+    api("GET", _SEARCH, "exchange:read", _read_search, "A saved search", answers=SavedSearch),
+    api(
         "PUT",
         _SEARCH,
         "exchange:read",
         _save_search,
-        says=ApiDescription(
-            "Save a search", takes=Search, answers=SavedSearch, codes=("conflict",)
-        ),
+        "Save a search",
+        takes=Search,
+        answers=SavedSearch,
+        codes=("conflict",),
     ),
-    Endpoint(
+    api(
         "DELETE",
         _SEARCH,
         "exchange:read",
         _remove_search,
-        says=ApiDescription("Forget it", status=(204,), codes=("conflict",)),
+        "Forget it",
+        status=(204,),
+        codes=("conflict",),
     ),
 )

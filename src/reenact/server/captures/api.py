@@ -9,7 +9,7 @@ from starlette.responses import Response
 from reenact.server.captures import service
 from reenact.server.captures.service import CaptureView
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.pagination import ListResponse, page_of
 from reenact.server.problems import Problem
 from reenact.server.storage.exchanges import CaptureFilters
@@ -46,33 +46,33 @@ async def _pull(context: RequestContext) -> Response:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "POST",
         "/api/v1/captures",
         "capture:write",
         _push,
-        says=ApiDescription(
-            "Push a capture",
-            takes=_BYTES,
-            answers=CaptureView,
-            status=(201, 200),
-            codes=("payload_invalid", "rate_limited", "unavailable"),
-        ),
+        "Push a capture",
+        takes=_BYTES,
+        answers=CaptureView,
+        status=(201, 200),
+        codes=("payload_invalid", "rate_limited", "unavailable"),
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/captures",
         "capture:read",
         _search,
-        says=ApiDescription(
-            "Find captures", query=(*PAGED, "text", "since", "until"), lists=CaptureView
-        ),
+        "Find captures",
+        query=(*PAGED, "text", "since", "until"),
+        lists=CaptureView,
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/captures/{id}",
         "capture:read",
         _pull,
-        says=ApiDescription("A capture, packed", media=_BYTES, codes=("gone",)),
+        "A capture, packed",
+        media=_BYTES,
+        codes=("gone",),
     ),
 )

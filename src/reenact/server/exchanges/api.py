@@ -11,7 +11,7 @@ from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.graph import Branch, Graph
 from reenact.exchange.model import STATUSES
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint
+from reenact.server.endpoint import PAGED, api
 from reenact.server.exchanges import service
 from reenact.server.exchanges.ingest import IngestAnswer, ingest
 from reenact.server.exchanges.schema import ExchangeBrief, ExchangeView
@@ -81,76 +81,72 @@ async def _correlation(context: RequestContext) -> Graph:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "POST",
         "/api/v1/ingest",
         "agent:connect",
         ingest,
-        says=ApiDescription(
-            "Take in exchanges",
-            takes=("application/x-ndjson",),
-            answers=IngestAnswer,
-            codes=("rate_limited", "unavailable"),
-        ),
+        "Take in exchanges",
+        takes=("application/x-ndjson",),
+        answers=IngestAnswer,
+        codes=("rate_limited", "unavailable"),
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/exchanges",
         "exchange:read",
         _search,
-        says=ApiDescription(
-            "Find exchanges",
-            query=(
-                *PAGED,
-                "app",
-                "environment",
-                "route",
-                "status",
-                "replay",
-                "replayable",
-                "since",
-                "until",
-                "traceId",
-                "correlationId",
-                "text",
-            ),
-            words={"status": STATUSES, "replay": REPLAYS},
-            lists=ExchangeBrief,
+        "Find exchanges",
+        query=(
+            *PAGED,
+            "app",
+            "environment",
+            "route",
+            "status",
+            "replay",
+            "replayable",
+            "since",
+            "until",
+            "traceId",
+            "correlationId",
+            "text",
         ),
+        words={"status": STATUSES, "replay": REPLAYS},
+        lists=ExchangeBrief,
     ),
-    Endpoint(
-        "GET",
-        _EXCHANGE,
-        "exchange:read",
-        _read,
-        says=ApiDescription("An exchange", answers=ExchangeView),
-    ),
-    Endpoint(
+    api("GET", _EXCHANGE, "exchange:read", _read, "An exchange", answers=ExchangeView),
+    api(
         "GET",
         f"{_EXCHANGE}/calls",
         "exchange:read",
         _calls,
-        says=ApiDescription("The calls that it made", lists=Call, codes=("gone",)),
+        "The calls that it made",
+        lists=Call,
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_EXCHANGE}/recording",
         "exchange:read",
         _recording,
-        says=ApiDescription("Its recording, packed", media=_BYTES, codes=("gone",)),
+        "Its recording, packed",
+        media=_BYTES,
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_EXCHANGE}/lineage",
         "exchange:read",
         _lineage,
-        says=ApiDescription("Its original and all replays", answers=Branch),
+        "Its original and all replays",
+        answers=Branch,
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_EXCHANGE}/correlation",
         "exchange:read",
         _correlation,
-        says=ApiDescription("What belongs together", answers=Graph),
+        "What belongs together",
+        answers=Graph,
     ),
 )

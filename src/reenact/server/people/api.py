@@ -9,7 +9,7 @@ from starlette.responses import Response
 from reenact.server.auth.authentication import check_site, clear_cookie, set_cookie
 from reenact.server.auth.sign_in import sign_in, sign_out
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.pagination import ListResponse
 from reenact.server.people import accounts, keys, users
 from reenact.server.people.schema import (
@@ -119,146 +119,127 @@ async def _revoke_key(context: RequestContext) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "POST",
         "/api/v1/setup",
         "open",
         _set_up,
-        says=ApiDescription(
-            "The first account, once",
-            takes=SetupRequest,
-            answers=AcceptedInvite,
-            status=(201,),
-            codes=("setup_done",),
-        ),
+        "The first account, once",
+        takes=SetupRequest,
+        answers=AcceptedInvite,
+        status=(201,),
+        codes=("setup_done",),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/invite",
         "open",
         _accept_invite,
-        says=ApiDescription(
-            "Follow an invitation",
-            takes=InviteAcceptance,
-            answers=AcceptedInvite,
-            status=(201,),
-            codes=("gone",),
-        ),
+        "Follow an invitation",
+        takes=InviteAcceptance,
+        answers=AcceptedInvite,
+        status=(201,),
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/session",
         "open",
         _open_session,
-        says=ApiDescription(
-            "Sign in",
-            takes=SignInRequest,
-            answers=SessionView,
-            status=(201,),
-            codes=("credentials_wrong", "csrf_failed", "rate_limited"),
-        ),
+        "Sign in",
+        takes=SignInRequest,
+        answers=SessionView,
+        status=(201,),
+        codes=("credentials_wrong", "csrf_failed", "rate_limited"),
     ),
-    Endpoint(
-        "GET",
-        "/api/v1/session",
-        "known",
-        _show_session,
-        says=ApiDescription("Who one is", answers=SessionView),
-    ),
-    Endpoint(
+    api("GET", "/api/v1/session", "known", _show_session, "Who one is", answers=SessionView),
+    api(
         "DELETE",
         "/api/v1/session",
         "known",
         _close_session,
-        says=ApiDescription("Sign out", status=(204,), codes=("invalid",)),
+        "Sign out",
+        status=(204,),
+        codes=("invalid",),
     ),
-    Endpoint(
-        "GET",
-        "/api/v1/users",
-        "tenant:admin",
-        _list_users,
-        says=ApiDescription("Users", query=PAGED, lists=UserView),
-    ),
-    Endpoint(
+    api("GET", "/api/v1/users", "tenant:admin", _list_users, "Users", query=PAGED, lists=UserView),
+    api(
         "POST",
         "/api/v1/users",
         "tenant:admin",
         _invite_user,
-        says=ApiDescription(
-            "Invite somebody",
-            takes=UserRequest,
-            answers=Invitation,
-            status=(201,),
-            codes=("conflict",),
-        ),
+        "Invite somebody",
+        takes=UserRequest,
+        answers=Invitation,
+        status=(201,),
+        codes=("conflict",),
     ),
-    Endpoint(
+    api(
         "DELETE",
         "/api/v1/users/{id}",
         "tenant:admin",
         _remove_user,
-        says=ApiDescription("Remove a user", status=(204,), codes=("conflict",)),
+        "Remove a user",
+        status=(204,),
+        codes=("conflict",),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/users/{id}/invite",
         "tenant:admin",
         _invite_again,
-        says=ApiDescription("Another link for the password", answers=Invitation, status=(201,)),
+        "Another link for the password",
+        answers=Invitation,
+        status=(201,),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/users/{id}/grants",
         "tenant:admin",
         _add_grant,
-        says=ApiDescription(
-            "Grant something", takes=GrantRequest, answers=GrantView, status=(201,)
-        ),
+        "Grant something",
+        takes=GrantRequest,
+        answers=GrantView,
+        status=(201,),
     ),
-    Endpoint(
+    api(
         "DELETE",
         "/api/v1/users/{id}/grants/{grant}",
         "tenant:admin",
         _remove_grant,
-        says=ApiDescription("Take it back", status=(204,), codes=("conflict",)),
+        "Take it back",
+        status=(204,),
+        codes=("conflict",),
     ),
-    Endpoint(
-        "GET",
-        "/api/v1/keys",
-        "tenant:admin",
-        _list_keys,
-        says=ApiDescription("Keys", query=PAGED, lists=KeyView),
-    ),
-    Endpoint(
+    api("GET", "/api/v1/keys", "tenant:admin", _list_keys, "Keys", query=PAGED, lists=KeyView),
+    api(
         "POST",
         "/api/v1/keys",
         "tenant:admin",
         _add_key,
-        says=ApiDescription("Make a key", takes=KeyRequest, answers=NewKey, status=(201,)),
+        "Make a key",
+        takes=KeyRequest,
+        answers=NewKey,
+        status=(201,),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/keys/own",
         "known",
         _add_own_key,
-        says=ApiDescription(
-            "A key of one's own", takes=OwnKeyRequest, answers=NewKey, status=(201,)
-        ),
+        "A key of one's own",
+        takes=OwnKeyRequest,
+        answers=NewKey,
+        status=(201,),
     ),
-    Endpoint(
+    api(
         "DELETE",
         "/api/v1/keys/own",
         "known",
         _revoke_own_key,
-        says=ApiDescription(
-            "Revoke the key that asks", status=(204,), codes=("not_found", "invalid")
-        ),
+        "Revoke the key that asks",
+        status=(204,),
+        codes=("not_found", "invalid"),
     ),
-    Endpoint(
-        "DELETE",
-        "/api/v1/keys/{id}",
-        "tenant:admin",
-        _revoke_key,
-        says=ApiDescription("Revoke a key", status=(204,)),
-    ),
+    api("DELETE", "/api/v1/keys/{id}", "tenant:admin", _revoke_key, "Revoke a key", status=(204,)),
 )

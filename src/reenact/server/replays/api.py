@@ -13,7 +13,7 @@ from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import STATES, TERMINAL, VERDICTS
 from reenact.server.auth.permissions import Permission
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import PAGED, ApiDescription, Endpoint, answer
+from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.exchanges.schema import ReplayView
 from reenact.server.http.sse import Channel, EventStream
 from reenact.server.notifications import replay_subject, wait_for_notification
@@ -134,106 +134,100 @@ async def _learn_noise(context: RequestContext) -> RouteRules:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "GET",
         "/api/v1/exchanges/{a}/diff/{b}",
         "exchange:read",
         _compare_exchanges,
-        says=ApiDescription("What differs between two", answers=Comparison, codes=("gone",)),
+        "What differs between two",
+        answers=Comparison,
+        codes=("gone",),
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/exchanges/{id}/replays",
         _REPLAYS,
         _request,
-        says=ApiDescription(
-            "Replay it", takes=ReplayRequest, answers=ReplayView, status=(202,), codes=_REFUSALS
-        ),
+        "Replay it",
+        takes=ReplayRequest,
+        answers=ReplayView,
+        status=(202,),
+        codes=_REFUSALS,
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/replays",
         "exchange:read",
         _search,
-        says=ApiDescription(
-            "Find replays",
-            query=(
-                *PAGED,
-                "exchange",
-                "app",
-                "environment",
-                "route",
-                "state",
-                "verdict",
-                "by",
-                "since",
-                "until",
-            ),
-            words={"state": STATES, "verdict": VERDICTS},
-            lists=ReplayView,
+        "Find replays",
+        query=(
+            *PAGED,
+            "exchange",
+            "app",
+            "environment",
+            "route",
+            "state",
+            "verdict",
+            "by",
+            "since",
+            "until",
         ),
+        words={"state": STATES, "verdict": VERDICTS},
+        lists=ReplayView,
     ),
-    Endpoint(
-        "GET",
-        _REPLAY,
-        "exchange:read",
-        _read,
-        says=ApiDescription("A replay", answers=ReplayView),
-    ),
-    Endpoint(
+    api("GET", _REPLAY, "exchange:read", _read, "A replay", answers=ReplayView),
+    api(
         "GET",
         f"{_REPLAY}/events",
         "exchange:read",
         _watch,
-        says=ApiDescription("Its states as they come", media=_EVENTS),
+        "Its states as they come",
+        media=_EVENTS,
     ),
-    Endpoint(
-        "POST",
-        f"{_REPLAY}/cancel",
-        _REPLAYS,
-        _cancel,
-        says=ApiDescription("End it", answers=ReplayView),
-    ),
-    Endpoint(
+    api("POST", f"{_REPLAY}/cancel", _REPLAYS, _cancel, "End it", answers=ReplayView),
+    api(
         "GET",
         f"{_REPLAY}/diff",
         "exchange:read",
         _compare_replay,
-        says=ApiDescription(
-            "What differs from its source", answers=Comparison, codes=("conflict", "gone")
-        ),
+        "What differs from its source",
+        answers=Comparison,
+        codes=("conflict", "gone"),
     ),
-    Endpoint(
+    api(
         "GET",
         f"{_REPLAY}/proof",
         "audit:read",
         _prove,
-        says=ApiDescription("The proof of it", media=("application/json",)),
+        "The proof of it",
+        media=("application/json",),
     ),
-    Endpoint(
+    api(
         "GET",
         "/api/v1/noise",
         "exchange:read",
         _noise_rules,
-        says=ApiDescription("Noise rules", query=("app", "route"), lists=RouteRules),
+        "Noise rules",
+        query=("app", "route"),
+        lists=RouteRules,
     ),
-    Endpoint(
+    api(
         "PUT",
         "/api/v1/noise",
         "replay:execute",
         _replace_noise_rules,
-        says=ApiDescription("Replace those of a route", takes=RouteRules, answers=RouteRules),
+        "Replace those of a route",
+        takes=RouteRules,
+        answers=RouteRules,
     ),
-    Endpoint(
+    api(
         "POST",
         "/api/v1/noise/learn",
         "replay:execute",
         _learn_noise,
-        says=ApiDescription(
-            "Learn them from two replays",
-            takes=Learning,
-            answers=RouteRules,
-            codes=("not_found", "conflict", "gone"),
-        ),
+        "Learn them from two replays",
+        takes=Learning,
+        answers=RouteRules,
+        codes=("not_found", "conflict", "gone"),
     ),
 )

@@ -24,7 +24,7 @@ from reenact.interop.otel import Group, Received, Span, answer_json, read_json, 
 from reenact.interop.otel_protobuf import answer_protobuf, read_protobuf
 from reenact.policy.redaction.redactor import Redactor
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import ApiDescription, Endpoint
+from reenact.server.endpoint import api
 from reenact.server.exchanges.ingest import columns_of
 from reenact.server.exchanges.ingest_parser import inflate
 from reenact.server.problems import Problem
@@ -139,17 +139,15 @@ def _span_row(context: RequestContext, kept: Kept, now: int) -> dict[str, Any]:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "POST",
         "/v1/traces",
         "agent:connect",
         take_traces,
-        says=ApiDescription(
-            "Take in traces (OTLP)",
-            takes=tuple(_CODINGS),
-            media=tuple(_CODINGS),
-            codes=("rate_limited", "unavailable"),
-        ),
+        "Take in traces (OTLP)",
+        takes=tuple(_CODINGS),
+        media=tuple(_CODINGS),
+        codes=("rate_limited", "unavailable"),
     ),
 )
 

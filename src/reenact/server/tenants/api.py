@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from reenact.server.context import RequestContext
-from reenact.server.endpoint import ApiDescription, Endpoint, answer
+from reenact.server.endpoint import answer, api
 from reenact.server.pagination import ListResponse
 from reenact.server.people.accounts import address_here
 from reenact.server.runtime import TenantFacts
@@ -58,59 +58,59 @@ async def _set_retention(context: RequestContext) -> Retention:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
+    api(
         "GET",
         "/api/v1/environments",
         "agent:read",
         _list_environments,
-        says=ApiDescription("Environments", lists=Environment),
+        "Environments",
+        lists=Environment,
     ),
-    Endpoint(
+    api(
         "PUT",
         "/api/v1/environments/{name}",
         "tenant:admin",
         _set_environment,
-        says=ApiDescription("Say what one is", takes=EnvironmentRequest, answers=Environment),
+        "Say what one is",
+        takes=EnvironmentRequest,
+        answers=Environment,
     ),
-    Endpoint(
-        "GET",
-        "/api/v1/tenants",
-        "platform:admin",
-        _list_tenants,
-        says=ApiDescription("Tenants", lists=TenantFacts),
-    ),
-    Endpoint(
+    api("GET", "/api/v1/tenants", "platform:admin", _list_tenants, "Tenants", lists=TenantFacts),
+    api(
         "POST",
         "/api/v1/tenants",
         "platform:admin",
         _add_tenant,
-        says=ApiDescription(
-            "Make a tenant",
-            takes=TenantRequest,
-            answers=NewTenant,
-            status=(201,),
-            codes=("conflict",),
-        ),
+        "Make a tenant",
+        takes=TenantRequest,
+        answers=NewTenant,
+        status=(201,),
+        codes=("conflict",),
     ),
-    Endpoint(
+    api(
         "PATCH",
         "/api/v1/tenants/{id}",
         "platform:admin",
         _change_tenant,
-        says=ApiDescription("Change a tenant", takes=TenantChange, answers=TenantFacts),
+        "Change a tenant",
+        takes=TenantChange,
+        answers=TenantFacts,
     ),
-    Endpoint(
+    api(
         "GET",
         _RETENTION,
         "tenant:admin",
         _read_retention,
-        says=ApiDescription("How long what is kept", answers=Retention),
+        "How long what is kept",
+        answers=Retention,
     ),
-    Endpoint(
+    api(
         "PUT",
         _RETENTION,
         "tenant:admin",
         _set_retention,
-        says=ApiDescription("Say how long", takes=Retention, answers=Retention),
+        "Say how long",
+        takes=Retention,
+        answers=Retention,
     ),
 )
