@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+from sqlalchemy.exc import SQLAlchemyError
 
 from reenact.server.auth.credentials import Passwords
 from reenact.server.auth.permissions import Grant, Tier
 from reenact.server.http.admission import Intake
 from reenact.server.meters import Meters
+from reenact.server.problems import Problem
 from reenact.store.payload_decoder import ReadLimits
 
 if TYPE_CHECKING:
@@ -25,7 +28,19 @@ if TYPE_CHECKING:
     from reenact.server.storage.database import Database
     from reenact.server.telemetry.targets import ExportTarget
 
-__all__ = ["Limits", "OpenStream", "Principal", "Server", "Streams", "TenantFacts", "Timings"]
+__all__ = [
+    "Limits",
+    "OpenStream",
+    "Principal",
+    "Server",
+    "Streams",
+    "TenantFacts",
+    "Timings",
+    "repeat",
+]
+
+
+_LOG: Final = logging.getLogger("reenact.server")
 
 
 class TenantFacts(msgspec.Struct, frozen=True):
@@ -202,3 +217,23 @@ class Server(msgspec.Struct, frozen=True):
     """Of commands, that are open in this process."""
     stopping: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set when the server begins to stop: streams say goodbye and end."""
+
+
+async def repeat(
+    stop: asyncio.Event,
+    seconds: float,
+    work: Callable[[], Awaitable[object]],
+    failure: str,
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError, Problem),
+) -> None:
+    """Call ``work`` now and then until ``stop`` is set.
+
+    After one of ``errors``, such as an unreachable database, it logs ``failure`` and continues.
+    """
+    while not stop.is_set():
+        try:
+            await work()
+        except errors:
+            _LOG.exception(failure)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), seconds)

@@ -17,12 +17,11 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
 from sqlalchemy import Row
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from reenact.audit.record import Actor
@@ -40,7 +39,7 @@ from reenact.server.notifications import (
 from reenact.server.problems import Problem
 from reenact.server.replays.checks import check_right
 from reenact.server.replays.state import advance
-from reenact.server.runtime import OpenStream, Server
+from reenact.server.runtime import OpenStream, Server, repeat
 from reenact.server.storage.agents import change_agent, find_agent, next_stream, present_streams
 from reenact.server.storage.database import Scope
 from reenact.server.storage.people import environment_kind, grants_now, key_holds, tenant_now
@@ -209,14 +208,13 @@ _LOG: Final = logging.getLogger("reenact.server")
 
 
 async def run(server: Server, stop: asyncio.Event) -> None:
-    """Look now and then until ``stop`` is set. A database that fails for a while is asked again."""
-    while not stop.is_set():
-        try:
-            await sweep(server)
-        except (SQLAlchemyError, Problem):
-            _LOG.exception("command streams could not be looked after")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), server.timings.poll)
+    """Check the streams now and then until ``stop`` is set."""
+    await repeat(
+        stop,
+        server.timings.poll,
+        lambda: sweep(server),
+        "command streams could not be looked after",
+    )
 
 
 async def sweep(server: Server) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
 from starlette.responses import Response
 
-from reenact._system import monotonic
 from reenact.server.auth.permissions import Permission
 from reenact.server.batches import searches, service
 from reenact.server.batches.schema import (
@@ -21,8 +21,8 @@ from reenact.server.batches.schema import (
 from reenact.server.batches.service import ITEM_FILTERS
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, answer, api
-from reenact.server.http.sse import Channel, EventStream
-from reenact.server.notifications import batch_subject, wait_for_notification
+from reenact.server.http.sse import follow
+from reenact.server.notifications import batch_subject
 from reenact.server.pagination import ListResponse, page_of
 
 __all__ = ["ENDPOINTS"]
@@ -61,31 +61,16 @@ async def _causes(context: RequestContext) -> ListResponse[CauseView]:
 
 async def _watch(context: RequestContext) -> Response:
     """Stream the batch now and after each change, until it has ended."""
-    batch_id = context.path("id")
-    await service.read_batch(context, batch_id)
-
-    async def write(channel: Channel) -> None:
-        await channel.retry(context.server.timings.retry)
-        await _send_progress(context, channel, batch_id)
-
-    return EventStream(write, context.server.timings.slow)
-
-
-async def _send_progress(context: RequestContext, channel: Channel, batch_id: str) -> None:
-    server, last, quiet_since = context.server, b"", monotonic()
-    with server.notifications.subscribe(batch_subject(context.tenant, batch_id)) as subscription:
-        while not server.stopping.is_set():
-            view = await service.read_batch(context, batch_id)
-            data = msgspec.json.encode(view)
-            if data != last:
-                last, quiet_since = data, monotonic()
-                await channel.event("progress", data)
-            if view.state in _LAST:
-                return
-            if monotonic() - quiet_since >= server.timings.ping:
-                quiet_since = monotonic()
-                await channel.ping()
-            await wait_for_notification(server, subscription, server.timings.poll)
+    read = partial(service.read_batch, context, context.path("id"))
+    await read()
+    return follow(
+        context,
+        batch_subject(context.tenant, context.path("id")),
+        "progress",
+        read,
+        key=msgspec.json.encode,
+        is_over=lambda view: view.state in _LAST,
+    )
 
 
 async def _confirm(context: RequestContext) -> BatchView:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from reenact._net.sse import encode_comment, encode_event, encode_retry
+from reenact._system import monotonic
+from reenact.server.context import RequestContext
+from reenact.server.notifications import wait_for_notification
 
-__all__ = ["Channel", "EventStream", "ReaderGone"]
+__all__ = ["Channel", "EventStream", "ReaderGone", "follow"]
 
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -91,3 +95,38 @@ class EventStream(Response):
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+View = TypeVar("View")
+
+
+def follow(
+    context: RequestContext,
+    subject: str,
+    event: str,
+    read: Callable[[], Awaitable[View]],
+    *,
+    key: Callable[[View], object],
+    is_over: Callable[[View], bool],
+) -> EventStream:
+    """Return a stream of the view that ``read`` returns: now, and whenever its ``key`` changes, until
+    it is over. ``subject`` is what notifications of changes are published on."""
+    server = context.server
+
+    async def write(channel: Channel) -> None:
+        await channel.retry(server.timings.retry)
+        last, quiet_since = None, monotonic()
+        with server.notifications.subscribe(subject) as subscription:
+            while not server.stopping.is_set():
+                view = await read()
+                if (now := key(view)) != last:
+                    last, quiet_since = now, monotonic()
+                    await channel.event(event, msgspec.json.encode(view))
+                if is_over(view):
+                    return
+                if monotonic() - quiet_since >= server.timings.ping:
+                    quiet_since = monotonic()
+                    await channel.ping()
+                await wait_for_notification(server, subscription, server.timings.poll)
+
+    return EventStream(write, server.timings.slow)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-import msgspec
 from starlette.responses import Response
 
-from reenact._system import monotonic
 from reenact.audit.replay_proof import SUFFIX, dump_replay_proof
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import STATES, TERMINAL, VERDICTS
@@ -15,8 +14,8 @@ from reenact.server.auth.permissions import Permission
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.exchanges.schema import ReplayView
-from reenact.server.http.sse import Channel, EventStream
-from reenact.server.notifications import replay_subject, wait_for_notification
+from reenact.server.http.sse import follow
+from reenact.server.notifications import replay_subject
 from reenact.server.pagination import ListResponse, one_of, page_of
 from reenact.server.replays import compare, service
 from reenact.server.replays.compare import Learning, RouteRules
@@ -76,30 +75,16 @@ async def _read(context: RequestContext) -> ReplayView:
 
 async def _watch(context: RequestContext) -> Response:
     """Stream every state of a replay, from the current one to the last."""
-    replay_id = context.path("id")
-    await service.read_replay(context, replay_id)
-
-    async def write(channel: Channel) -> None:
-        await channel.retry(context.server.timings.retry)
-        await _send_states(context, channel, replay_id)
-
-    return EventStream(write, context.server.timings.slow)
-
-
-async def _send_states(context: RequestContext, channel: Channel, replay_id: str) -> None:
-    server, last, quiet_since = context.server, "", monotonic()
-    with server.notifications.subscribe(replay_subject(context.tenant, replay_id)) as subscription:
-        while not server.stopping.is_set():
-            view = await service.read_replay(context, replay_id)
-            if view.state != last:
-                last, quiet_since = view.state, monotonic()
-                await channel.event("state", msgspec.json.encode(view))
-            if view.state in TERMINAL:
-                return
-            if monotonic() - quiet_since >= server.timings.ping:
-                quiet_since = monotonic()
-                await channel.ping()
-            await wait_for_notification(server, subscription, server.timings.poll)
+    read = partial(service.read_replay, context, context.path("id"))
+    await read()
+    return follow(
+        context,
+        replay_subject(context.tenant, context.path("id")),
+        "state",
+        read,
+        key=lambda view: view.state,
+        is_over=lambda view: view.state in TERMINAL,
+    )
 
 
 async def _cancel(context: RequestContext) -> ReplayView:

@@ -6,8 +6,6 @@ import asyncio
 import logging
 from typing import Final
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from reenact.errors import ReenactError
 from reenact.exchange.model import TERMINAL
 from reenact.server.agents.presence import heard_since, presence
@@ -15,7 +13,7 @@ from reenact.server.audit.log import SYSTEM
 from reenact.server.notifications import agent_subject, replay_subject
 from reenact.server.problems import Problem
 from reenact.server.replays.state import advance, give_up
-from reenact.server.runtime import Server
+from reenact.server.runtime import Server, repeat
 from reenact.server.storage.agents import find_agent, miss_agent
 from reenact.server.storage.replays import due_replays, find_replay, stranded_replays
 
@@ -31,17 +29,11 @@ _CODES: Final = {
 
 
 async def run(server: Server, stop: asyncio.Event) -> None:
-    """Sweep until ``stop`` is set. A database that fails for a while is asked again."""
+    """Check deadlines now and then until ``stop`` is set."""
     begun = server.now()
-    while not stop.is_set():
-        try:
-            await sweep(server, begun)
-        except (SQLAlchemyError, Problem):
-            _LOG.exception("deadlines could not be looked at")
-        try:
-            await asyncio.wait_for(stop.wait(), server.timings.sweep)
-        except TimeoutError:
-            continue
+    await repeat(
+        stop, server.timings.sweep, lambda: sweep(server, begun), "deadlines could not be looked at"
+    )
 
 
 async def sweep(server: Server, begun: int = 0) -> int:

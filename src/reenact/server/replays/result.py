@@ -150,7 +150,7 @@ async def complete(
     outcome = msgspec.to_builtins(
         {"status": exchange.status, "error": exchange.error, "result": exchange.result}
     )
-    came = ReplayResult(
+    outcome = ReplayResult(
         exchange_id=exchange.exchange_id,
         result_digest=await server.auditor.remember(scope, outcome),
         trace_digest=taken.digest,
@@ -160,7 +160,7 @@ async def complete(
         http_status=http_status_of(exchange),
         details=_details(exchange),
     )
-    return await advance(server, scope, replay, "completed", actor, came=came)
+    return await advance(server, scope, replay, "completed", actor, outcome=outcome)
 
 
 def _details(exchange: Exchange) -> dict[str, str]:
@@ -177,13 +177,13 @@ _TRAVEL: Final = frozenset(
 _REDACTED: Final = re.compile(r"\*\*\*REDACTED(?::[0-9a-f]{12})?\*\*\*")
 
 
-def first_difference(commanded: Payload, came: Payload, unknown: Iterable[str]) -> str | None:
+def first_difference(commanded: Payload, outcome: Payload, unknown: Iterable[str]) -> str | None:
     """Return the JSON pointer of the first place that differs, or None.
 
     ``unknown`` are pointers to values that were recorded as placeholders, which only the app can fill.
     """
     try:
-        wanted, found = _document(commanded), _document(came)
+        wanted, found = _document(commanded), _document(outcome)
     except ReenactError:
         return ""
     return _compare(wanted, found, (), frozenset(unknown))

@@ -78,7 +78,7 @@ async def advance(
     *,
     code: str = "",
     message: str = "",
-    came: ReplayResult | None = None,
+    outcome: ReplayResult | None = None,
 ) -> bool:
     """Put ``replay``, as it was read in this transaction, into ``state``. False, and nothing is
     changed, when that cannot follow: it comes late, or twice."""
@@ -94,19 +94,19 @@ async def advance(
     }
     if state in TERMINAL:
         values["payload"] = b""
-    if came is not None and came.summary is not None:
+    if outcome is not None and outcome.summary is not None:
         values.update(
-            exchange_id=came.exchange_id,
-            verdict=came.summary.verdict,
-            cause=came.cause,
-            ending=came.ending,
-            http_status=came.http_status,
+            exchange_id=outcome.exchange_id,
+            verdict=outcome.summary.verdict,
+            cause=outcome.cause,
+            ending=outcome.ending,
+            http_status=outcome.http_status,
         )
     if not await change_replay(scope, replay.replay_id, replay.state, values):
         return False
     if state in TERMINAL:
         await end_commands(scope, replay.replay_id, now)
-        record = await _finished(scope, replay, state, actor, code, came)
+        record = await _finished(scope, replay, state, actor, code, outcome)
         seq = await server.auditor.write(scope, record)
         await change_replay(scope, replay.replay_id, state, {"result_seq": seq})
         server.meters.add("reenact_replays_ended_total", state=state)
@@ -133,9 +133,14 @@ def _stamp(state: State, now: int) -> dict[str, int]:
 
 
 async def _finished(
-    scope: Scope, replay: Row[Any], state: State, actor: Actor, code: str, came: ReplayResult | None
+    scope: Scope,
+    replay: Row[Any],
+    state: State,
+    actor: Actor,
+    code: str,
+    outcome: ReplayResult | None,
 ) -> Record:
-    came = came or ReplayResult()
+    outcome = outcome or ReplayResult()
     return Record(
         tenant=scope.tenant,
         actor=actor,
@@ -147,11 +152,11 @@ async def _finished(
         boundaries=replay.boundaries,
         outcome=_OUTCOMES[state],
         code=code[:128],
-        result_exchange_id=came.exchange_id,
-        result_digest=came.result_digest,
-        trace_digest=came.trace_digest,
-        diff_summary=came.summary,
-        details=came.details,
+        result_exchange_id=outcome.exchange_id,
+        result_digest=outcome.result_digest,
+        trace_digest=outcome.trace_digest,
+        diff_summary=outcome.summary,
+        details=outcome.details,
     )
 
 

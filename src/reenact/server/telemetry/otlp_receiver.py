@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Row
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from reenact.errors import ExtraMissing, UsageError, ValueRefused
@@ -28,7 +27,7 @@ from reenact.server.endpoint import api
 from reenact.server.exchanges.ingest import columns_of
 from reenact.server.exchanges.ingest_parser import inflate
 from reenact.server.problems import Problem
-from reenact.server.runtime import Limits, Server
+from reenact.server.runtime import Limits, Server, repeat
 from reenact.server.storage.exchanges import add_exchanges, digests_of, find_exchange, of_traces
 from reenact.server.storage.rows import exchange_of, pack
 from reenact.server.storage.telemetry import (
@@ -207,16 +206,10 @@ _MOST_KNOWN: Final = 100
 
 
 async def run(server: Server, stop: asyncio.Event) -> None:
-    """Settle until ``stop`` is set. A database that fails for a while is asked again."""
-    while not stop.is_set():
-        try:
-            await settle(server)
-        except (SQLAlchemyError, Problem):
-            _LOG.exception("traces could not be looked at")
-        try:
-            await asyncio.wait_for(stop.wait(), server.timings.sweep)
-        except TimeoutError:
-            continue
+    """Make exchanges of complete traces until ``stop`` is set."""
+    await repeat(
+        stop, server.timings.sweep, lambda: settle(server), "traces could not be looked at"
+    )
 
 
 async def settle(server: Server) -> int:

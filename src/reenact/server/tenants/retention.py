@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,7 +16,7 @@ from reenact.audit.record import Record, Subject
 from reenact.errors import ReenactError
 from reenact.server.audit.log import SYSTEM
 from reenact.server.problems import Problem
-from reenact.server.runtime import Server
+from reenact.server.runtime import Server, repeat
 from reenact.server.storage.database import Scope
 from reenact.server.storage.retention import (
     Days,
@@ -44,13 +43,13 @@ _TOGETHER: Final = 16
 
 async def run(server: Server, stop: asyncio.Event) -> None:
     """Sweep now and then until ``stop`` is set."""
-    while not stop.is_set():
-        try:
-            await sweep(server)
-        except SQLAlchemyError:
-            _LOG.exception("what is too old could not be looked for")
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), server.timings.retention)
+    await repeat(
+        stop,
+        server.timings.retention,
+        lambda: sweep(server),
+        "what is too old could not be looked for",
+        (SQLAlchemyError,),
+    )
 
 
 async def sweep(server: Server) -> None:
