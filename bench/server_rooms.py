@@ -16,7 +16,7 @@ from reenact.audit.log import Log, origin_of
 from reenact.audit.record import Actor, Record, Source
 from reenact.exchange.model import Route
 from reenact.server.auth.permissions import ResourceScope
-from reenact.server.batches.schema import MOST_ITEMS, BatchAsked, KeptPlan, Sizing
+from reenact.server.batches.schema import MOST_ITEMS, BatchRequest, KeptPlan, Sizing
 from reenact.server.process.startup import read_seed
 from reenact.server.storage.rows import pack
 
@@ -108,7 +108,7 @@ def _batch(number: int) -> dict[str, Any]:
     return {
         "batch_id": f"bat_{number:026}",
         "state": "completed",
-        "wanted": pack(BatchAsked(saved="failed orders", reason="after the fix")),
+        "wanted": pack(BatchRequest(saved="failed orders", reason="after the fix")),
         "plan": pack(KeptPlan(sizing, (ResourceScope("staging", "shop"),))),
         "concurrency": 4,
         "per_minute": 60,

@@ -16,7 +16,7 @@ from reenact.exchange.model import ErrorFacts, Processor, Trace
 from reenact.interop.otel import NAMES, SCHEMA_URL, Group, Span
 from reenact.interop.otel_protobuf import write_protobuf
 from reenact.server.runtime import Timings
-from reenact.server.storage.telemetry import EXPORTS
+from reenact.server.storage.tables import EXPORTS
 from reenact.server.telemetry.otlp_exporter import export
 from reenact.server.telemetry.otlp_receiver import settle
 from reenact.server.telemetry.targets import ExportTarget, read_targets, target_of
