@@ -8,13 +8,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from sqlalchemy import Row
 
-from reenact.audit.record import Record, Subject
 from reenact.errors import UsageError
 from reenact.exchange.comparison.noise import learn, merged, read_rules
 from reenact.exchange.comparison.result import Comparison
 from reenact.exchange.model import Id, RouteId
 from reenact.policy.noise import NoiseRule
-from reenact.server.audit.log import actor_of
 from reenact.server.auth.permissions import ResourceScope
 from reenact.server.context import Caller
 from reenact.server.exchanges.service import get_exchange, places_of
@@ -171,16 +169,12 @@ async def change_noise(
         rules = change(await rules_of(scope, app, route))
         _read([*msgspec.to_builtins(rules)])
         await set_rules(scope, app, route, rules, caller.server.now(), caller.principal.id)
-        await caller.server.auditor.write(
+        await caller.record(
             scope,
-            Record(
-                tenant=caller.tenant,
-                actor=actor_of(caller.principal),
-                action="noise.changed",
-                subject=Subject("route", f"{app} {route}"),
-                permission="replay:execute",
-                outcome="ok",
-                details={"rules": f"{len(rules)}"},
-            ),
+            "noise.changed",
+            "route",
+            f"{app} {route}",
+            "replay:execute",
+            rules=f"{len(rules)}",
         )
     return RouteRules(app, route, msgspec.to_builtins(rules))

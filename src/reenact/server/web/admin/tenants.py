@@ -116,7 +116,7 @@ async def do_set_environment(context: RequestContext) -> Response:
         wanted = to_request({"kind": sent.one("kind")}, EnvironmentRequest)
         await tenants.set_environment(context, sent.one("name").strip(), wanted)
     except Problem as problem:
-        if problem.status == 403:
+        if problem.status == 403 or not context.has_anywhere("agent:read"):
             raise
         return await _environments(context, problem)
     return RedirectResponse("/environments", 303)
