@@ -25,8 +25,8 @@ from reenact.format import manifest
 from reenact.format.event import Envelope
 from reenact.format.payloads import PAYLOADS
 from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
-from reenact.lenses.endpoints import PROVIDERS
-from reenact.lenses.endpoints import TABLE as LENSES
+from reenact.lenses.registry import PROVIDERS
+from reenact.lenses.registry import TABLE as LENSES
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.schema import FILES, schemas

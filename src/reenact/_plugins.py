@@ -35,7 +35,7 @@ LENSES: Final = "reenact.lenses"
 """Group of the lenses.
 
 The name of an entry point is the name of the lens. Its value is a
-:class:`reenact.lenses.endpoints.Lens`.
+:class:`reenact.lenses.registry.Lens`.
 """
 
 _GROUPS: Final = (BOUNDARIES, LENSES)

@@ -16,7 +16,7 @@ from textwrap import dedent
 import pytest
 
 import reenact
-from reenact.lenses.endpoints import installed_lenses
+from reenact.lenses.registry import installed_lenses
 from tests.integration.sessions import Studio
 
 LIBRARY = '''
@@ -68,7 +68,7 @@ def patches(library):
 LENS = '''
 """Parrot API."""
 
-from reenact.lenses.endpoints import Lens
+from reenact.lenses.registry import Lens
 from reenact.lenses.model import Answered, Asked, Message
 
 

@@ -14,10 +14,9 @@ import pytest
 
 import reenact
 from reenact.boundaries.http.encoding import look
-from reenact.lenses.conversation import read_event
-from reenact.lenses.endpoints import TABLE
+from reenact.lenses.conversation import read_event, read_response
 from reenact.lenses.model import Asked
-from reenact.lenses.registry import read_response
+from reenact.lenses.registry import TABLE
 from tests.integration.sessions import Studio
 from tests.unit.lenses.spoken import SSE, STREAMS, chunk, sse
 

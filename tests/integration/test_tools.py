@@ -183,10 +183,10 @@ def test_other_arguments_end_a_strict_replay(theatre: Theatre) -> None:
 READY = """
     import os
     from reenact import tools
-    from reenact.tools.web_fetch_tool import web_fetcher
-    from reenact.tools.web_search_tool import Brave
+    from reenact.tools.web_tools import web_fetcher
+    from reenact.tools.web_tools import Brave
     from reenact.tools.safe_http import Limits
-    from reenact.tools.web_search_tool import web_searcher
+    from reenact.tools.web_tools import web_searcher
 
     SERVER = os.environ["SERVER"]
     fetch = web_fetcher(Limits(private_addresses=True))
@@ -243,7 +243,7 @@ def _steady(out: bytes) -> str:
 STEADY = """
     import os
     from reenact import tools
-    from reenact.tools.web_fetch_tool import web_fetcher
+    from reenact.tools.web_tools import web_fetcher
     from reenact.tools.safe_http import Limits
 
     fetch = web_fetcher(Limits(private_addresses=True))

@@ -18,8 +18,7 @@ from reenact import DivergenceError, tools
 from reenact.tools.llm import llm
 from reenact.tools.safe_http import Limits
 from reenact.tools.tool import tool
-from reenact.tools.web_fetch_tool import web_fetcher
-from reenact.tools.web_search_tool import Brave, Perplexity, web_searcher
+from reenact.tools.web_tools import Brave, Perplexity, web_fetcher, web_searcher
 from tests.leak.planted import SHAPES, Plant, plant_name, plant_shape
 from tests.leak.test_http_leaks import Room
 from tests.leak.test_leaks import Planted

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.lenses.content import content_of, refused
-from reenact.lenses.conversation import read_event
-from reenact.lenses.endpoints import TABLE, Lens, lens_named, may_ask, place_of
-from reenact.lenses.eventstream import frames
-from reenact.lenses.registry import read_request, read_response, read_with
+from reenact.lenses.content import content_of, frames, refused
+from reenact.lenses.conversation import read_event, read_request, read_response, read_with
+from reenact.lenses.registry import TABLE, Lens, lens_named, may_ask, place_of
 from tests.unit.lenses.spoken import AWS, JSON, NDJSON, SSE, STREAMS, event, frame, ndjson, sse
 
 LENSES = [lens for row in TABLE if (lens := lens_named(row.name)) is not None]

@@ -1,13 +1,15 @@
 """Handlers that perform the effects of an agent loop, one for threads and one for tasks.
 
-While a model responds and tools run, they emit events on the run's channel.
+While a model responds and tools run, they emit events on the run's channel. The toolbox finds tools
+by name and converts their results to text for the model.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import copy_context
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -15,26 +17,96 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from reenact import clock
-from reenact.agents.abort import Abort
 from reenact.agents.compaction import Decided, decision_call, read_decision
 from reenact.agents.event_bus import Channel
-from reenact.agents.loop import Aborted, AskModel, Compact, Effect, Outcome, RunTools, Wait
-from reenact.agents.messages import Delta, ModelReply, ToolRequest
-from reenact.agents.toolbox import Toolbox, failed, told
+from reenact.agents.loop import Abort, Aborted, AskModel, Compact, Effect, Outcome, RunTools, Wait
+from reenact.agents.messages import Delta, ModelReply, ToolRequest, ToolSpec
+from reenact.agents.model_failures import error_text
+from reenact.engine.codecs import RecordedFailure
 from reenact.engine.session.context import attempt
 from reenact.engine.session.current import current
-from reenact.errors import DivergenceError, UsageError
+from reenact.errors import (
+    DivergenceError,
+    PolicyRefused,
+    ReenactError,
+    ToolNotRecorded,
+    UsageError,
+    ValueRefused,
+    did_you_mean,
+)
 from reenact.format.event import Data
-from reenact.tools.tool import Tool
+from reenact.tools.tool import Tool, tool
+from reenact.tools.values import to_plain
 
 __all__ = [
     "AsyncPerformer",
     "Performer",
     "Tell",
     "Teller",
+    "Toolbox",
     "checked",
     "reply_in",
+    "told",
 ]
+
+
+_TOLD: Final = (PolicyRefused, RecordedFailure, ToolNotRecorded)
+"""Reenact errors that count as the result of a tool. The model receives them like other errors."""
+
+
+class Toolbox:
+    """Tools of a run.
+
+    Other callables are wrapped as tools. Raises :class:`UsageError` for two tools of the same name.
+    """
+
+    def __init__(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]]) -> None:
+        self._tools: dict[str, Tool[..., Any]] = {}
+        for one in tools:
+            made = one if isinstance(one, Tool) else tool(one)
+            if made.name in self._tools:
+                raise UsageError(
+                    f"two tools are called {made.name}", hint="reenact.tool(function, name=…)"
+                )
+            self._tools[made.name] = made
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Descriptions of the tools for the model."""
+        return tuple(ToolSpec(**one.definition) for one in self._tools.values())
+
+    def find(self, request: ToolRequest) -> Tool[..., Any] | Outcome:
+        """Return the requested tool, or an error for the model if the tool or its arguments are
+        invalid."""
+        found = self._tools.get(request.name)
+        if found is None:
+            names = list(self._tools)
+            near = did_you_mean(request.name, names) if names else "there are none"
+            return Outcome(f"there is no tool {request.name[:128]!r}; {near}", is_error=True)
+        if request.arguments is None:
+            return Outcome("the arguments are not a JSON object", is_error=True)
+        return found
+
+
+def told(result: Any) -> str:
+    """Return the text of ``result`` for a model: a string unchanged, other values as JSON."""
+    if isinstance(result, str):
+        return result
+    try:
+        return json.dumps(to_plain(result), ensure_ascii=False)
+    except (ValueRefused, TypeError, ValueError):
+        return str(result)  # without a session a tool can return any value
+
+
+def failed(error: Exception) -> Outcome:
+    """Return the outcome of a failed tool for the model.
+
+    Raises ``error`` itself if Reenact was misused, because the model cannot correct that.
+    """
+    if isinstance(error, ReenactError) and not isinstance(error, _TOLD):
+        raise error
+    return Outcome(error_text(error), is_error=True)
+
 
 Tell = Callable[[Any], Any]
 """Callback for a piece of a reply. It returns the complete reply for the last piece."""

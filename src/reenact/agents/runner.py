@@ -16,17 +16,15 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from reenact._system import entropy, monotonic
-from reenact.agents.abort import Abort, Signal
 from reenact.agents.compaction import Compaction
 from reenact.agents.config import ReplayConfig, enter_session
-from reenact.agents.effect_handlers import Performer, Teller
+from reenact.agents.effect_handlers import Performer, Teller, Toolbox
 from reenact.agents.event_bus import Bus, Channel, Subscriber
 from reenact.agents.event_mapping import Adapter, Mapper
-from reenact.agents.loop import Effect, Ended, Loop, Model, Plan
+from reenact.agents.loop import Abort, Effect, Ended, Loop, Model, Plan, Signal
 from reenact.agents.messages import Message, as_messages
 from reenact.agents.model_failures import Backoff, Classify, classify, error_class, error_text
 from reenact.agents.result import AgentError, AgentFailed, AgentResult
-from reenact.agents.toolbox import Toolbox
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session

@@ -14,7 +14,7 @@ from reenact.boundaries.caller_tier import PLUMBING, Tier, why
 from reenact.boundaries.files.patches import file_patches
 from reenact.boundaries.registry import DRAWS, FACTS, TABLE, Boundary, added
 from reenact.engine.patches.patch import Installable
-from reenact.lenses.endpoints import installed_lenses
+from reenact.lenses.registry import installed_lenses
 
 __all__ = [
     "TIERS",

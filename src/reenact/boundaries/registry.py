@@ -20,7 +20,7 @@ from reenact.engine.session.session import Session
 from reenact.errors import PluginBroken
 from reenact.hermetic.guard import Guard, holding
 from reenact.hermetic.network_libraries import NetworkLibrary, installed_libraries
-from reenact.lenses.endpoints import installed_lenses
+from reenact.lenses.registry import installed_lenses
 from reenact.store.warning import print_warning
 
 __all__ = [

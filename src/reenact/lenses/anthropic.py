@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     inside,
@@ -18,38 +17,38 @@ from reenact.lenses.fields import (
     text,
     without,
 )
-from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
+from reenact.lenses.model import (
+    Answered,
+    Asked,
+    Choice,
+    Message,
+    Reasoning,
+    ToolOutcome,
+    ToolUse,
+    Usage,
+)
+from reenact.lenses.registry import Place
 
 __all__ = [
     "NAME",
-    "Told",
     "answered",
     "asked",
+    "choice_of",
     "message_of",
     "messages",
     "messages_of",
-    "tell",
 ]
 
 _CALLS = {"tool_use": False, "server_tool_use": True, "mcp_tool_use": True}
 """Blocks that are tool calls, and whether the provider makes them itself."""
 
 
-class Told(NamedTuple):
-    """Parts of a reply."""
-
-    text: str
-    tool_calls: tuple[ToolUse, ...]
-    reasoning: tuple[Reasoning, ...]
-    attached: tuple[str, ...]
-
-
-def tell(content: Any) -> Told:
+def choice_of(content: Any) -> Choice:
     """Read the parts of a message. Its content is a list of blocks or a text."""
     if isinstance(content, str):
-        return Told(content, (), (), ())
+        return Choice(text=content)
     blocks = list(mappings(content))
-    return Told(
+    return Choice(
         text=joined(block.get("text") for block in blocks if block.get("type") == "text"),
         tool_calls=tuple(_tool_use(block) for block in blocks if text(block.get("type")) in _CALLS),
         reasoning=tuple(found for block in blocks if (found := _reasoning(block))),
@@ -64,15 +63,8 @@ def messages_of(value: Any) -> list[Message]:
 
 def message_of(role: str, content: Any) -> Message:
     """Read one message of ``role``. Its content is a text or a list of blocks."""
-    told = tell(content)
-    return Message(
-        role=role,
-        text=told.text,
-        tool_calls=told.tool_calls,
-        results=tuple(_outcome(block) for block in mappings(content) if _is_result(block)),
-        reasoning=told.reasoning,
-        attached=told.attached,
-    )
+    results = tuple(_outcome(block) for block in mappings(content) if _is_result(block))
+    return choice_of(content).as_message(role, results)
 
 
 def _tool_use(block: dict[str, Any]) -> ToolUse:
@@ -193,13 +185,9 @@ def answered(content: Content) -> Answered:
 
 
 def _made(message: dict[str, Any], error: str | None, *, complete: bool) -> Answered:
-    told = tell(message.get("content"))
-    return Answered(
+    return Answered.of(
+        [choice_of(message.get("content"))],
         stop_reason=text(message.get("stop_reason")) or None,
-        text=told.text,
-        tool_calls=told.tool_calls,
-        reasoning=told.reasoning,
-        attached=told.attached,
         model=text(message.get("model")),
         id=text(message.get("id")),
         usage=_usage(message.get("usage")),

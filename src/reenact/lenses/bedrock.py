@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     inside,
@@ -18,7 +17,17 @@ from reenact.lenses.fields import (
     text,
     without,
 )
-from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
+from reenact.lenses.model import (
+    Answered,
+    Asked,
+    Choice,
+    Message,
+    Reasoning,
+    ToolOutcome,
+    ToolUse,
+    Usage,
+)
+from reenact.lenses.registry import Place
 
 __all__ = ["NAME", "answered", "asked", "messages"]
 
@@ -57,16 +66,8 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 def _message(item: dict[str, Any]) -> Message:
     blocks = list(mappings(item.get("content")))
-    return Message(
-        role=text(item.get("role")),
-        text=joined(block.get("text") for block in blocks),
-        tool_calls=_tool_calls(blocks),
-        results=tuple(
-            _outcome(mapped(block.get("toolResult"))) for block in _with(blocks, "toolResult")
-        ),
-        reasoning=_reasoning(blocks),
-        attached=_attached(blocks),
-    )
+    results = tuple(_outcome(block["toolResult"]) for block in _with(blocks, "toolResult"))
+    return _choice(blocks).as_message(text(item.get("role")), results)
 
 
 def answered(content: Content) -> Answered:
@@ -83,14 +84,19 @@ def answered(content: Content) -> Answered:
     return _made(gathering.whole(), error, complete=gathering.ended or error is not None)
 
 
-def _made(whole: dict[str, Any], error: str | None, *, complete: bool) -> Answered:
-    blocks = list(mappings(inside(whole, "output", "message", "content")))
-    return Answered(
-        stop_reason=text(whole.get("stopReason")) or None,
+def _choice(blocks: list[dict[str, Any]]) -> Choice:
+    return Choice(
         text=joined(block.get("text") for block in blocks),
         tool_calls=_tool_calls(blocks),
         reasoning=_reasoning(blocks),
         attached=_attached(blocks),
+    )
+
+
+def _made(whole: dict[str, Any], error: str | None, *, complete: bool) -> Answered:
+    return Answered.of(
+        [_choice(list(mappings(inside(whole, "output", "message", "content"))))],
+        stop_reason=text(whole.get("stopReason")) or None,
         usage=_usage(whole.get("usage")),
         error=error,
         complete=complete,

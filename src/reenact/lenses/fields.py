@@ -16,6 +16,7 @@ from reenact.lenses.model import Usage
 __all__ = [
     "counted",
     "decode",
+    "described_url",
     "inside",
     "joined",
     "listed",
@@ -25,6 +26,7 @@ __all__ = [
     "shown",
     "size_of",
     "text",
+    "text_of",
     "without",
 ]
 
@@ -69,6 +71,20 @@ def without(value: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 def joined(texts: Iterable[Any], between: str = "") -> str:
     """Join the non-empty strings in ``texts``."""
     return between.join(item for item in texts if isinstance(item, str) and item)
+
+
+def text_of(content: Any) -> str:
+    """Return a text, or the joined texts and refusals of a list of parts."""
+    if isinstance(content, str):
+        return content
+    return joined(item.get("text") or item.get("refusal") for item in mappings(content))
+
+
+def described_url(kind: str, url: str, data: Any) -> str:
+    """Describe an attachment by its URL or, without one, by its base64 ``data``."""
+    if url.startswith("data:"):
+        return f"{kind} {url[5:].partition(',')[0][:80]} ({size_of(url.partition(',')[2])})"
+    return f"{kind} {url[:200]}" if url else f"{kind} ({size_of(data)})"
 
 
 def counted(told: Any, *names: tuple[str, tuple[str, ...]]) -> Usage | None:

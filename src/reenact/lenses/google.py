@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     inside,
@@ -28,6 +27,7 @@ from reenact.lenses.model import (
     ToolUse,
     Usage,
 )
+from reenact.lenses.registry import Place
 
 __all__ = ["NAME", "answered", "asked", "messages"]
 
@@ -67,15 +67,8 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 def _message(role: str, content: Any) -> Message:
     parts = list(mappings(inside(content, "parts")))
-    told = _choice(parts, None)
-    return Message(
-        role=role or "user",
-        text=told.text,
-        tool_calls=told.tool_calls,
-        results=tuple(_outcome(part) for part in parts if _has(part, "functionResponse")),
-        reasoning=told.reasoning,
-        attached=told.attached,
-    )
+    results = tuple(_outcome(part) for part in parts if _has(part, "functionResponse"))
+    return _choice(parts, None).as_message(role or "user", results)
 
 
 def answered(content: Content) -> Answered:
@@ -114,19 +107,13 @@ def _made(
     head: dict[str, Any], choices: list[Choice], error: str | None, *, complete: bool
 ) -> Answered:
     blocked = text(inside(head, "promptFeedback", "blockReason")) or None
-    first = choices[0] if choices else Choice(stop_reason=blocked)
-    return Answered(
-        stop_reason=first.stop_reason,
-        text=first.text,
-        tool_calls=first.tool_calls,
-        reasoning=first.reasoning,
-        attached=first.attached,
+    return Answered.of(
+        choices or [Choice(stop_reason=blocked)],
         model=text(head.get("modelVersion")),
         id=text(head.get("responseId")),
         usage=_usage(head.get("usageMetadata")),
         error=error,
         complete=complete,
-        others=tuple(choices[1:]),
     )
 
 

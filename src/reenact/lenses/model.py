@@ -5,6 +5,7 @@ All values are derived: a recording stores the bytes, and the values are read fr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -70,7 +71,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     ``input`` is the conversation and every parameter that bears on the answer, as they were sent;
     ``tools`` are the tool schemas, None if there are none. Both are parts of the request, not
-    copies. The messages in ``input`` are read by :func:`reenact.lenses.registry.messages`.
+    copies. The messages in ``input`` are read by :func:`reenact.lenses.conversation.messages`.
     """
 
     lens: str
@@ -82,7 +83,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several answers to the same question."""
+    """Content of a message of the model, or one of several answers to the same question."""
 
     stop_reason: str | None = None
     text: str = ""
@@ -90,6 +91,17 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: tuple[ToolUse, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
     attached: tuple[str, ...] = ()
+
+    def as_message(self, role: str, results: tuple[ToolOutcome, ...] = ()) -> Message:
+        """Return the content as a message of a conversation."""
+        return Message(
+            role=role,
+            text=self.text or self.refusal or "",
+            tool_calls=self.tool_calls,
+            results=results,
+            reasoning=self.reasoning,
+            attached=self.attached,
+        )
 
 
 class Answered(Choice, frozen=True, kw_only=True):
@@ -105,3 +117,10 @@ class Answered(Choice, frozen=True, kw_only=True):
     error: str | None = None
     complete: bool = True
     others: tuple[Choice, ...] = ()
+
+    @classmethod
+    def of(cls, choices: Sequence[Choice], **more: Any) -> Answered:
+        """Return the reply with these choices. ``more`` are the other attributes."""
+        first = choices[0] if choices else Choice()
+        parts = {name: getattr(first, name) for name in Choice.__struct_fields__}
+        return cls(**{**parts, **more}, others=tuple(choices[1:]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
     joined,
@@ -18,6 +17,7 @@ from reenact.lenses.fields import (
     without,
 )
 from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
+from reenact.lenses.registry import Place
 
 __all__ = ["NAME", "answered", "asked", "messages"]
 

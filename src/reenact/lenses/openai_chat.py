@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
+    described_url,
     inside,
     joined,
     mapped,
@@ -15,6 +15,7 @@ from reenact.lenses.fields import (
     parsed,
     size_of,
     text,
+    text_of,
     without,
 )
 from reenact.lenses.model import (
@@ -27,6 +28,7 @@ from reenact.lenses.model import (
     ToolUse,
     Usage,
 )
+from reenact.lenses.registry import Place
 
 __all__ = [
     "NAME",
@@ -203,19 +205,14 @@ def messages(sent: dict[str, Any]) -> tuple[Message, ...]:
 
 def _message(item: dict[str, Any]) -> Message:
     role = text(item.get("role"))
-    said = _text_of(item.get("content"))
     if role in ("tool", "function"):
         result = ToolOutcome(
-            id=text(item.get("tool_call_id")), name=text(item.get("name")), text=said
+            id=text(item.get("tool_call_id")),
+            name=text(item.get("name")),
+            text=text_of(item.get("content")),
         )
         return Message(role=role, results=(result,))
-    return Message(
-        role=role,
-        text=said or text(item.get("refusal")),
-        tool_calls=_tool_calls(item),
-        reasoning=_reasoning(item),
-        attached=_attached(item),
-    )
+    return _choice(item, None).as_message(role)
 
 
 def answered(content: Content) -> Answered:
@@ -243,39 +240,25 @@ def _streamed(content: Content) -> Answered:
 def _made(
     head: dict[str, Any], choices: list[Choice], error: str | None, *, complete: bool
 ) -> Answered:
-    first = choices[0] if choices else Choice()
-    return Answered(
-        stop_reason=first.stop_reason,
-        text=first.text,
-        refusal=first.refusal,
-        tool_calls=first.tool_calls,
-        reasoning=first.reasoning,
-        attached=first.attached,
+    return Answered.of(
+        choices,
         model=text(head.get("model")),
         id=text(head.get("id")),
         usage=_usage(head.get("usage")),
         error=error,
         complete=complete,
-        others=tuple(choices[1:]),
     )
 
 
 def _choice(message: dict[str, Any], reason: Any) -> Choice:
     return Choice(
         stop_reason=text(reason) or None,
-        text=_text_of(message.get("content")),
+        text=text_of(message.get("content")),
         refusal=text(message.get("refusal")) or None,
         tool_calls=_tool_calls(message),
         reasoning=_reasoning(message),
         attached=_attached(message),
     )
-
-
-def _text_of(content: Any) -> str:
-    """Return a text, or the joined texts of a list of parts."""
-    if isinstance(content, str):
-        return content
-    return joined(item.get("text") or item.get("refusal") for item in mappings(content))
 
 
 def _tool_calls(message: dict[str, Any]) -> tuple[ToolUse, ...]:
@@ -310,7 +293,7 @@ def _reasoning(message: dict[str, Any]) -> tuple[Reasoning, ...]:
         return tuple(details)
     shown = text(message.get("reasoning_content")) or text(message.get("reasoning"))
     shown = shown or joined(
-        _text_of(item.get("thinking")) for item in mappings(message.get("content"))
+        text_of(item.get("thinking")) for item in mappings(message.get("content"))
     )
     return (Reasoning(text=shown),) if shown else ()
 
@@ -338,13 +321,7 @@ def _described(part: dict[str, Any]) -> str:
         return ""
     inner = part.get(kind)
     url = text(inner) or text(inside(inner, "url")) or text(inside(inner, "file_id"))
-    if url.startswith("data:"):
-        return f"{kind} {url[5:].partition(',')[0][:80]} ({size_of(url.partition(',')[2])})"
-    return f"{kind} {url[:200]}" if url else f"{kind} ({size_of(_data(inner))})"
-
-
-def _data(inner: Any) -> Any:
-    return inside(inner, "data") or inside(inner, "file_data")
+    return described_url(kind, url, inside(inner, "data") or inside(inner, "file_data"))
 
 
 def _usage(told: Any) -> Usage | None:

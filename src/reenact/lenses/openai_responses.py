@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from reenact.lenses.content import Content, error_in, failure
-from reenact.lenses.endpoints import Place
 from reenact.lenses.fields import (
     counted,
+    described_url,
     inside,
     joined,
     listed,
@@ -16,20 +16,30 @@ from reenact.lenses.fields import (
     parsed,
     size_of,
     text,
+    text_of,
     without,
 )
-from reenact.lenses.model import Answered, Asked, Message, Reasoning, ToolOutcome, ToolUse, Usage
+from reenact.lenses.model import (
+    Answered,
+    Asked,
+    Choice,
+    Message,
+    Reasoning,
+    ToolOutcome,
+    ToolUse,
+    Usage,
+)
+from reenact.lenses.registry import Place
 
 __all__ = [
     "ENDINGS",
     "NAME",
     "Gathering",
-    "Told",
     "answered",
     "asked",
+    "choice_of",
     "message_of",
     "messages",
-    "tell",
 ]
 
 ENDINGS = ("response.completed", "response.incomplete", "response.failed", "error")
@@ -115,17 +125,7 @@ _ARGUMENTS = ("arguments", "input", "action", "operation", "code", "queries", "q
 _TEXTS = ("text", "output_text", "input_text", "summary_text", "reasoning_text", "refusal", "")
 
 
-class Told(NamedTuple):
-    """Parts of a reply."""
-
-    text: str
-    refusal: str | None
-    tool_calls: tuple[ToolUse, ...]
-    reasoning: tuple[Reasoning, ...]
-    attached: tuple[str, ...]
-
-
-def tell(output: Any) -> Told:
+def choice_of(output: Any) -> Choice:
     """Read the items of a reply."""
     said: list[str] = []
     refusals: list[str] = []
@@ -136,7 +136,7 @@ def tell(output: Any) -> Told:
             refusals.append(text(part.get("refusal")))
             attached += [_described(part)] if _described(part) else []
     attached += [_picture(item) for item in _of(output, "image_generation_call")]
-    return Told(
+    return Choice(
         text="".join(said),
         refusal="".join(refusals) or None,
         tool_calls=tuple(call for item in mappings(output) if (call := _tool_call(item))),
@@ -162,20 +162,14 @@ def message_of(item: dict[str, Any]) -> Message:
     content = item.get("content")
     parts = [described for part in mappings(content) if (described := _described(part))]
     return Message(
-        role=text(item.get("role")) or kind, text=_text_of(content), attached=tuple(parts)
+        role=text(item.get("role")) or kind, text=text_of(content), attached=tuple(parts)
     )
-
-
-def _text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return joined(item.get("text") or item.get("refusal") for item in mappings(content))
 
 
 def _outcome(item: dict[str, Any]) -> ToolOutcome:
     output = item.get("output")
     failed = item.get("status") == "failed" or item.get("approve") is False
-    return ToolOutcome(id=_call_id(item), text=_text_of(output), failed=failed)
+    return ToolOutcome(id=_call_id(item), text=text_of(output), failed=failed)
 
 
 def _tool_call(item: dict[str, Any]) -> ToolUse | None:
@@ -204,7 +198,7 @@ def _call_id(item: dict[str, Any]) -> str:
 
 def _reasoning(item: dict[str, Any]) -> Reasoning:
     """Read a reasoning item: its text if it is shown, otherwise the summary."""
-    shown = [_text_of(item.get(name)) for name in ("content", "summary")]
+    shown = [text_of(item.get(name)) for name in ("content", "summary")]
     return Reasoning(
         id=text(item.get("id")),
         text=shown[0] or shown[1],
@@ -218,9 +212,7 @@ def _described(part: dict[str, Any]) -> str:
         return ""
     audio = mapped(part.get("input_audio"))
     url = joined(part.get(name) for name in ("image_url", "file_url", "file_id", "filename"))
-    if url.startswith("data:"):
-        return f"{kind} {url[5:].partition(',')[0][:80]} ({size_of(url.partition(',')[2])})"
-    return f"{kind} {url[:200]}" if url else f"{kind} ({size_of(audio.get('data'))})"
+    return described_url(kind, url, audio.get("data"))
 
 
 def _picture(item: dict[str, Any]) -> str:
@@ -272,7 +264,7 @@ def answered(content: Content) -> Answered:
     """Read a reply."""
     if not content.streamed:
         whole = content.only
-        return _made(whole, tell(whole.get("output")), _error(whole), complete=content.whole)
+        return _made(whole, choice_of(whole.get("output")), error_in(whole), complete=content.whole)
     gathering = Gathering()
     error = None
     ended = False
@@ -282,7 +274,7 @@ def answered(content: Content) -> Answered:
         ended = ended or event.get("type") in ENDINGS
         error = error or (failure(name, value) if failed else _told_by(event))
     whole = gathering.head
-    return _made(whole, tell(gathering.items()), error or _error(whole), complete=ended)
+    return _made(whole, choice_of(gathering.items()), error or error_in(whole), complete=ended)
 
 
 def _told_by(event: dict[str, Any]) -> str | None:
@@ -291,19 +283,10 @@ def _told_by(event: dict[str, Any]) -> str | None:
     return error_in(event) or failure(text(event.get("code")), event)
 
 
-def _error(response: dict[str, Any]) -> str | None:
-    """Return the error of a failed response, which has ``code`` and ``message``."""
-    return error_in(response)
-
-
-def _made(head: dict[str, Any], told: Told, error: str | None, *, complete: bool) -> Answered:
-    return Answered(
+def _made(head: dict[str, Any], choice: Choice, error: str | None, *, complete: bool) -> Answered:
+    return Answered.of(
+        [choice],
         stop_reason=_stop_reason(head),
-        text=told.text,
-        refusal=told.refusal,
-        tool_calls=told.tool_calls,
-        reasoning=told.reasoning,
-        attached=told.attached,
         model=text(head.get("model")),
         id=text(head.get("id")),
         usage=_usage(head.get("usage")),

@@ -16,9 +16,8 @@ import msgspec
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP
 from reenact.engine.request import kind_of, operation_of
 from reenact.format.event import Data, Event
-from reenact.lenses.conversation import read_event
+from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked, Choice, Message
-from reenact.lenses.registry import messages
 from reenact.views.calls import decode_content, readable_body
 
 __all__ = [

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from reenact.tools.process_tool import process
     from reenact.tools.safe_http import Limits
     from reenact.tools.tool import Tool
-    from reenact.tools.web_fetch_tool import web_fetch, web_fetcher
-    from reenact.tools.web_search_tool import (
+    from reenact.tools.web_tools import (
         Brave,
         Perplexity,
         Provider,
         Query,
         add_provider,
+        web_fetch,
+        web_fetcher,
         web_search,
         web_searcher,
     )
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 _HOME = {
     "reenact.errors": ("CommandFailed", "ToolFailed", "WebFailed"),
     "reenact.tools.process_tool": ("process",),
-    "reenact.tools.web_fetch_tool": ("web_fetch", "web_fetcher"),
-    "reenact.tools.web_search_tool": (
+    "reenact.tools.web_tools": (
         "Brave",
         "Perplexity",
         "Provider",
         "Query",
         "add_provider",
+        "web_fetch",
+        "web_fetcher",
         "web_search",
         "web_searcher",
     ),

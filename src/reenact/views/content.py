@@ -12,9 +12,8 @@ from reenact.diff.sequences import pair_up
 from reenact.engine.request import BOOKKEEPING
 from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
-from reenact.lenses.conversation import read_event
+from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked, Choice, Message
-from reenact.lenses.registry import messages
 from reenact.views.calls import RecordedCall, decode_content, readable_body
 from reenact.views.html.values import key_of
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
+from reenact.lenses.conversation import messages, read_request, read_response
 from reenact.lenses.model import Answered, Asked, Message
-from reenact.lenses.registry import messages, read_request, read_response
 from tests.frameworks.lenses.scene import Saw, Server
 from tests.frameworks.lenses.with_anthropic import (
     anthropic_on_bedrock,

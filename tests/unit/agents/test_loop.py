@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reenact.agents.abort import Abort
 from reenact.agents.compaction import Compaction, Decided
 from reenact.agents.loop import (
+    Abort,
     AskModel,
     Compact,
     Effect,

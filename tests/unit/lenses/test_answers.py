@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from reenact.lenses.conversation import read_response
 from reenact.lenses.model import Answered, Reasoning, ToolUse
-from reenact.lenses.registry import read_response
 from tests.unit.lenses import spoken
 from tests.unit.lenses.spoken import AWS, JSON, NDJSON, SSE, call_piece, chunk, event, frame, sse
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from reenact.lenses.conversation import messages, read_request
 from reenact.lenses.model import Message, Reasoning, ToolOutcome, ToolUse
-from reenact.lenses.registry import messages, read_request
 
 PICTURE = "data:image/png;base64,AAAA"
 WEATHER = ToolUse(id="c1", name="weather", arguments={"n": 1})

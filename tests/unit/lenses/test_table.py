@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reenact.lenses.endpoints import TABLE, may_ask
+from reenact.lenses.conversation import messages, read_request, read_response
 from reenact.lenses.model import Asked
-from reenact.lenses.registry import messages, read_request, read_response
+from reenact.lenses.registry import TABLE, may_ask
 
 CHAT: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES: Any = {**CHAT, "max_tokens": 9}

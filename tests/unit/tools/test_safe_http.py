@@ -14,7 +14,7 @@ from reenact.errors import WebFailed
 from reenact.policy.model import NetRules
 from reenact.testing import memory_session
 from reenact.tools.safe_http import Limits, send
-from reenact.tools.web_fetch_tool import web_fetcher
+from reenact.tools.web_tools import web_fetcher
 from tests.contract.server import Exchange, Handler, Server
 
 HTML = ("Content-Type", "text/html; charset=iso-8859-1")

@@ -11,7 +11,7 @@ import pytest
 from reenact import UsageError, tools
 from reenact.errors import WebFailed
 from reenact.format.event import Data
-from reenact.tools.web_search_tool import (
+from reenact.tools.web_tools import (
     Brave,
     Perplexity,
     Query,

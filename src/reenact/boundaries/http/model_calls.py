@@ -14,13 +14,15 @@ from reenact.engine.call import Call
 from reenact.engine.session.context import current_attempt
 from reenact.engine.session.session import Session
 from reenact.format.event import Data
-from reenact.lenses.endpoints import may_ask
+from reenact.lenses.registry import may_ask
 
 if TYPE_CHECKING:
-    from reenact.lenses import registry
+    from reenact.lenses import conversation
     from reenact.lenses.model import Answered
 else:
-    registry = lazy_module("reenact.lenses.registry")  # few programs ask models, and all would pay
+    conversation = lazy_module(
+        "reenact.lenses.conversation"
+    )  # few programs ask models, and all would pay
 
 __all__ = ["with_meaning"]
 
@@ -37,7 +39,7 @@ def with_meaning(session: Session, call: Call, headers: Headers) -> Call:
         return call
     if call.request.get("type") != "json":
         return call
-    asked = registry.read_request(call.method, call.url, call.request["body"])
+    asked = conversation.read_request(call.method, call.url, call.request["body"])
     if asked is None:
         return call
     extra: Data = {"lens": asked.lens, "provider": asked.provider, "model": asked.model}
@@ -76,7 +78,7 @@ def _says(session: Session, lens: str, response: Any) -> Data:
     if body is None:
         return {}
     kinds = [value for key, value in response["headers"] if key.lower() == "content-type"]
-    read = partial(registry.read_response, lens, response["status"], kinds[0] if kinds else "")
+    read = partial(conversation.read_response, lens, response["status"], kinds[0] if kinds else "")
     answered = read(body)
     if answered is None:
         return {}

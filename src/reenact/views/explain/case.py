@@ -22,7 +22,7 @@ from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import canonical
 from reenact.format.event import Data
 from reenact.format.json_path import Path, lookup, parse
-from reenact.lenses.endpoints import may_ask
+from reenact.lenses.registry import may_ask
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.policy.redaction.structure import is_pair, pair_name

@@ -11,9 +11,8 @@ from reenact.engine.divergence.model import Divergence
 from reenact.format.event import Data, lane_order
 from reenact.format.manifest import Manifest
 from reenact.lenses.content import content_of
-from reenact.lenses.conversation import read_event
+from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked
-from reenact.lenses.registry import messages
 from reenact.views.calls import RecordedCall, RunCalls, decode_content, readable_body
 from reenact.views.html.document import document, policy
 from reenact.views.html.values import (

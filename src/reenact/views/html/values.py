@@ -13,7 +13,7 @@ from typing import Any
 from reenact._net.sse import parse_events
 from reenact.format.canonical import digest
 from reenact.format.event import Data
-from reenact.lenses import eventstream
+from reenact.lenses.content import frames as read_frames
 from reenact.lenses.fields import decode
 from reenact.views.calls import readable_body
 
@@ -223,7 +223,7 @@ def _events(kind: str, body: Any) -> list[Any] | None:
     if kind in _LINES and isinstance(body, str):
         return [["", _value(line)] for line in body[:_MOST].splitlines() if line.strip()] or None
     if kind == _FRAMES and isinstance(body, bytes):
-        frames = eventstream.frames(body[:_MOST])
+        frames = read_frames(body[:_MOST])
         return [[about.get(":event-type", ""), _value(data)] for about, data in frames] or None
     return None
 

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 from botocore.eventstream import EventStreamBuffer
 
-from reenact.lenses.eventstream import Frame, frames
+from reenact.lenses.content import Frame, frames
 from tests.unit.lenses.spoken import ANTHROPIC_ON_BEDROCK, CONVERSE, frame
 
 EMPTY = bytes.fromhex("000000100000000005c248eb7d98c8ff")
