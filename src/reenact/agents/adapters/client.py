@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from reenact.agents.messages import Delta, ModelReply, ModelRequest
+from reenact.agents.messages import Delta, ModelReply, ModelRequest, ToolRequest, Usage
 from reenact.errors import UsageError
 
-__all__ = ["ClientModel", "Gathering", "arguments_of", "plain_of"]
+__all__ = ["ClientModel", "Gathering", "arguments_of", "openai_usage", "plain_of", "written_of"]
 
 
 class Gathering(ABC):
@@ -151,3 +151,20 @@ def arguments_of(written: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def written_of(request: ToolRequest) -> str:
+    """Return the arguments of a tool call as the model wrote them, or as JSON."""
+    return json.dumps(request.arguments or {}) if request.written is None else request.written
+
+
+def openai_usage(said: Any, sent: str, received: str) -> Usage | None:
+    """Read the token counts of an API of OpenAI. ``sent`` and ``received`` are its two names."""
+    if not isinstance(said, dict):
+        return None
+    cached = (said.get(f"{sent}_tokens_details") or {}).get("cached_tokens") or 0
+    return Usage(
+        input=(said.get(f"{sent}_tokens") or 0) - cached,
+        output=said.get(f"{received}_tokens") or 0,
+        cache_read=cached,
+    )

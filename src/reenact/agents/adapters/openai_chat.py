@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, ClassVar
 
-from reenact.agents.adapters.client import ClientModel, Gathering, arguments_of
+from reenact.agents.adapters.client import (
+    ClientModel,
+    Gathering,
+    arguments_of,
+    openai_usage,
+    written_of,
+)
 from reenact.agents.messages import (
     Delta,
     Message,
@@ -13,7 +18,6 @@ from reenact.agents.messages import (
     ModelRequest,
     Reasoning,
     ToolRequest,
-    Usage,
 )
 
 __all__ = ["OpenAIChat"]
@@ -55,7 +59,7 @@ class OpenAIChat(ClientModel):
             tool_calls=tuple(_tool(one) for one in said.get("tool_calls") or ()),
             reasoning=_thoughts(said.get("reasoning_content")),
             stop_reason=choice.get("finish_reason"),
-            usage=_usage(answer.get("usage")),
+            usage=openai_usage(answer.get("usage"), "prompt", "completion"),
         )
 
     def gathering(self) -> Gathering:
@@ -74,8 +78,11 @@ def _sent(message: Message) -> dict[str, Any]:
 
 
 def _sent_tool(one: ToolRequest) -> dict[str, Any]:
-    written = json.dumps(one.arguments or {}) if one.written is None else one.written
-    return {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": written}}
+    return {
+        "id": one.id,
+        "type": "function",
+        "function": {"name": one.name, "arguments": written_of(one)},
+    }
 
 
 def _tool(one: dict[str, Any]) -> ToolRequest:
@@ -91,17 +98,6 @@ def _tool(one: dict[str, Any]) -> ToolRequest:
 
 def _thoughts(text: Any) -> tuple[Reasoning, ...]:
     return (Reasoning(text=text),) if isinstance(text, str) and text else ()
-
-
-def _usage(said: Any) -> Usage | None:
-    if not isinstance(said, dict):
-        return None
-    cached = (said.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return Usage(
-        input=(said.get("prompt_tokens") or 0) - cached,
-        output=said.get("completion_tokens") or 0,
-        cache_read=cached,
-    )
 
 
 class _Gathering(Gathering):

@@ -7,11 +7,16 @@ identifies the item. Neither id is ever changed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from reenact.agents.adapters.client import ClientModel, Gathering, arguments_of
+from reenact.agents.adapters.client import (
+    ClientModel,
+    Gathering,
+    arguments_of,
+    openai_usage,
+    written_of,
+)
 from reenact.agents.messages import (
     Delta,
     Message,
@@ -20,7 +25,6 @@ from reenact.agents.messages import (
     Native,
     Reasoning,
     ToolRequest,
-    Usage,
 )
 
 __all__ = ["OpenAIResponses"]
@@ -77,7 +81,7 @@ class OpenAIResponses(ClientModel):
             tool_calls=tuple(_call(one) for one in items if one.get("type") == "function_call"),
             reasoning=tuple(_thought(one) for one in items if one.get("type") == "reasoning"),
             stop_reason=incomplete.get("reason") or answer.get("status"),
-            usage=_usage(answer.get("usage")),
+            usage=openai_usage(answer.get("usage"), "input", "output"),
             native=Native(self.dialect, items),
         )
 
@@ -86,8 +90,12 @@ class OpenAIResponses(ClientModel):
 
 
 def _sent_call(one: ToolRequest) -> dict[str, Any]:
-    written = json.dumps(one.arguments or {}) if one.written is None else one.written
-    return {"type": "function_call", "call_id": one.id, "name": one.name, "arguments": written}
+    return {
+        "type": "function_call",
+        "call_id": one.id,
+        "name": one.name,
+        "arguments": written_of(one),
+    }
 
 
 def _texts(items: list[dict[str, Any]]) -> Iterator[str]:
@@ -114,17 +122,6 @@ def _thought(item: dict[str, Any]) -> Reasoning:
         text="\n".join(part.get("text") or "" for part in parts),
         id=item.get("id"),
         signature=item.get("encrypted_content"),
-    )
-
-
-def _usage(said: Any) -> Usage | None:
-    if not isinstance(said, dict):
-        return None
-    cached = (said.get("input_tokens_details") or {}).get("cached_tokens") or 0
-    return Usage(
-        input=(said.get("input_tokens") or 0) - cached,
-        output=said.get("output_tokens") or 0,
-        cache_read=cached,
     )
 
 
