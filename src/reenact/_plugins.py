@@ -82,6 +82,8 @@ def find_entry_points() -> tuple[EntryPoint, ...]:
     """Find the entry points of both groups. The first of several installed versions counts."""
     found: dict[str, list[EntryPoint]] = {}
     for folder in sys.path:
+        if not isinstance(folder, str):  # the import system ignores it as well
+            continue
         try:
             changed = os.stat(folder or ".").st_mtime_ns
         except OSError:

@@ -7,6 +7,7 @@ A library is patched when the program imports it. Other packages add boundaries 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -14,11 +15,10 @@ from types import ModuleType
 import msgspec
 
 from reenact._plugins import BOUNDARIES, EntryPoint, entry_points
-from reenact.boundaries.files.on_demand import Files
 from reenact.engine.patches.patch import DeferredPatches, ImportHook, Installable, PatchSet
 from reenact.engine.session.session import Session
 from reenact.errors import PluginBroken
-from reenact.hermetic.guard import Guard, holding
+from reenact.hermetic.guard import Guard, add_checks, holding
 from reenact.hermetic.network_libraries import NetworkLibrary, installed_libraries
 from reenact.lenses.registry import installed_lenses
 from reenact.store.warning import print_warning
@@ -36,6 +36,7 @@ __all__ = [
     "covered",
     "uncovered",
 ]
+
 
 PatchFactory = Callable[[ModuleType], Sequence[Installable]]
 
@@ -165,6 +166,61 @@ def _modules() -> set[str]:
     return {boundary.module for boundary in (*CLIENTS, *added())}
 
 
+class _Files:
+    """File boundary, which is installed and removed with the others and notified of every session."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._installed: list[Installable] = []
+        self._watches = False
+        self._guards = False
+
+    def install(self) -> None:
+        """Do nothing: the first session that needs the file boundary installs it."""
+
+    def opened(self, session: Session) -> None:
+        """Install the patches that ``session`` needs."""
+        if session.settings.scratch is not None:
+            self._guard()
+        if session.settings.files:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Install the patches for a session with file roots."""
+        from reenact.boundaries.files.patches import file_patches
+
+        with self._lock:
+            if not self._watches:
+                self._watches = True
+                self._put(file_patches())
+
+    def _guard(self) -> None:
+        """Install the patches for a session with scratch folders."""
+        from reenact.boundaries.files.write_guard import (
+            CHECKS,
+            patches,  # as above
+        )
+
+        with self._lock:
+            if not self._guards:
+                self._guards = True
+                self._put(patches())
+                add_checks(CHECKS)
+
+    def _put(self, patches: list[Installable]) -> None:
+        for patch in patches:
+            patch.install()
+            self._installed.append(patch)
+
+    def remove(self) -> None:
+        """Put the originals back. The guard, which is removed next, forgets the checks."""
+        with self._lock:
+            for patch in reversed(self._installed):
+                patch.remove()
+            self._installed = []
+            self._watches = self._guards = False
+
+
 class _InstalledBoundary:
     """Boundary of another installed package. A broken one does not affect a recorded program.
 
@@ -240,7 +296,7 @@ def _report_broken(session: Session | None, problem: PluginBroken) -> None:
 
 _GUARD = Guard(covered, _modules)
 _INSTALLED = _InstalledBoundaries()
-_FILES = Files()
+_FILES = _Files()
 
 
 def _opened(session: Session) -> None:
