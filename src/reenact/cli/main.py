@@ -63,9 +63,10 @@ def main(argv: list[str], *, alone: bool = False) -> int:
         print(overview(), end="")
         return 0
     if alone:
-        from reenact.runs.lazy_libraries import LIBRARIES, load_lazily
+        from reenact.runs.lazy_libraries import LAUNCHER_LIBRARIES, LIBRARIES, load_lazily
 
-        load_lazily("argparse", *LIBRARIES)
+        launches = argv[:1] == ["run"]
+        load_lazily("argparse", *LIBRARIES, *(LAUNCHER_LIBRARIES if launches else ()))
     from reenact.cli._output import report_misuse
     from reenact.cli._parser import Misuse, command_parser, make_parser
 

@@ -21,6 +21,7 @@ __all__ = [
     "CHUNK",
     "CUT_OFF",
     "DRAWS",
+    "DRAWS_ENTRY",
     "PAIRS",
     "SCHEDULE",
     "SLEEP",
@@ -38,6 +39,13 @@ __all__ = [
 
 DRAWS: Final = frozenset({"clock", "rng", "env"})
 """Sources with immediate results: they have positions, and no delivery."""
+
+DRAWS_ENTRY: Final = "draws"
+RECORDED_DRAW_SOURCES: Final = {DRAWS_ENTRY: "clock rng env process"}
+"""Entry of a manifest's environment: these sources were recorded.
+
+Without it (net tapes, recordings made by hand or imported) draws are live.
+"""
 
 SLEEP: Final = "sleep"
 """Source of sleeps: deliveries whose number can differ."""

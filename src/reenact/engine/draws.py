@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol
 
-from reenact.engine.call import Call, Decision, Entry, Refuse, Serve, draw_call
+from reenact.engine.call import DRAWS_ENTRY, Call, Decision, Entry, Refuse, Serve, draw_call
 from reenact.engine.codecs import PlainCodec, ResultCodec, copy_value
 from reenact.engine.decision.machine import Machine
 from reenact.engine.decision.passthrough import PassThroughRules
@@ -35,7 +35,6 @@ from reenact.store.source import SeekableSource
 
 __all__ = [
     "ABSENT",
-    "RECORDED_DRAW_SOURCES",
     "VALUE_CODEC",
     "DrawSession",
     "Draws",
@@ -99,13 +98,6 @@ class DrawSession(Protocol):
     @property
     def source(self) -> SeekableSource | None: ...
 
-
-_DRAWS: Final = "draws"
-RECORDED_DRAW_SOURCES: Final = {_DRAWS: "clock rng env process"}
-"""Entry of a manifest's environment: these sources were recorded.
-
-Without it (net tapes, recordings made by hand or imported) draws are live.
-"""
 
 ABSENT: Final = object()
 """In place of a value: there is none here."""
@@ -199,7 +191,7 @@ def read_draw_run(entry: Entry, session: DrawSession) -> Run:
 def recorded_draws(session: DrawSession) -> frozenset[str]:
     """The sources of which the recording of ``session`` has every draw."""
     source = session.source
-    said = "" if source is None else source.manifest().environment.get(_DRAWS, "")
+    said = "" if source is None else source.manifest().environment.get(DRAWS_ENTRY, "")
     return frozenset(said.split())
 
 

@@ -7,11 +7,11 @@ Errors about hosts only name host and method, because a URL contains secrets.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from reenact.errors import BudgetExceeded, CapabilityDenied, PolicyRefused, UsageError, did_you_mean
@@ -322,36 +322,44 @@ def _over(policy: Policy, budget: str, limit: int | None, actual: int) -> Budget
     )
 
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+if TYPE_CHECKING:  # imported on use: most programs never check an address
+    import ipaddress
+
+    _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+    _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Clients do not agree on what these mean in a host, so none of them is taken for an allowed one.
 _DOUBTFUL = lazy_pattern(r"[\x00-\x20\x7f\\%<>^`{|}\"]")
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
-_CLOSED = tuple(
-    (ipaddress.ip_network(network), called)
-    for network, called in (
-        ("0.0.0.0/8", "this network"),
-        ("10.0.0.0/8", "private"),
-        ("100.64.0.0/10", "shared by a carrier"),
-        ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local"),
-        ("172.16.0.0/12", "private"),
-        ("192.0.0.0/24", "reserved"),
-        ("192.168.0.0/16", "private"),
-        ("198.18.0.0/15", "for benchmarks"),
-        ("224.0.0.0/4", "multicast"),
-        ("240.0.0.0/4", "reserved"),
-        ("::/128", "unspecified"),
-        ("::1/128", "loopback"),
-        ("::ffff:0:0/96", "IPv4 written as IPv6"),
-        ("fc00::/7", "private"),
-        ("fe80::/10", "link-local"),
-        ("fec0::/10", "site-local"),
-        ("ff00::/8", "multicast"),
-    )
+_CLOSED = (
+    ("0.0.0.0/8", "this network"),
+    ("10.0.0.0/8", "private"),
+    ("100.64.0.0/10", "shared by a carrier"),
+    ("127.0.0.0/8", "loopback"),
+    ("169.254.0.0/16", "link-local"),
+    ("172.16.0.0/12", "private"),
+    ("192.0.0.0/24", "reserved"),
+    ("192.168.0.0/16", "private"),
+    ("198.18.0.0/15", "for benchmarks"),
+    ("224.0.0.0/4", "multicast"),
+    ("240.0.0.0/4", "reserved"),
+    ("::/128", "unspecified"),
+    ("::1/128", "loopback"),
+    ("::ffff:0:0/96", "IPv4 written as IPv6"),
+    ("fc00::/7", "private"),
+    ("fe80::/10", "link-local"),
+    ("fec0::/10", "site-local"),
+    ("ff00::/8", "multicast"),
 )
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64 = "64:ff9b::/96"
+
+
+@cache
+def _network(text: str) -> _Network:
+    import ipaddress
+
+    return ipaddress.ip_network(text)
 
 
 def net_refusal(rules: NetRules, method: str, url: str) -> PolicyRefused | None:
@@ -416,6 +424,8 @@ def _plain(host: str) -> str:
 
 def _address(name: str) -> str:
     """An IPv6 address has many spellings."""
+    import ipaddress
+
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:
@@ -436,6 +446,8 @@ def address_refusal(rules: NetRules, ip: str) -> PolicyRefused | None:
     """
     if rules.private_addresses:
         return None
+    import ipaddress
+
     try:
         address = ipaddress.ip_address(ip.strip("[]"))
     except ValueError:
@@ -446,7 +458,8 @@ def address_refusal(rules: NetRules, ip: str) -> PolicyRefused | None:
 
 def _called(address: _Address) -> str | None:
     """Return the kind of a non-public address."""
-    for network, called in _CLOSED:
+    for text, called in _CLOSED:
+        network = _network(text)
         if address.version == network.version and address in network:
             return called
     inside = _inside(address)
@@ -458,9 +471,11 @@ def _called(address: _Address) -> str | None:
 
 def _inside(address: _Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address that a gateway would take out of an IPv6 one."""
+    import ipaddress
+
     if isinstance(address, ipaddress.IPv4Address):
         return None
-    if address in _NAT64:
+    if address in _network(_NAT64):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.sixtofour
 

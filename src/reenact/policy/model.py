@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from reenact.format.canonical import digest
-from reenact.format.decoders import build_decoders
 from reenact.policy.paths import FOLDER, INDEX
 
 __all__ = [
@@ -389,9 +388,6 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
             "secret_names": self.secret_names,
             "not_secret_names": self.not_secret_names,
         }
-
-
-build_decoders(Policy, Sanitizer)
 
 
 class Pinned(msgspec.Struct, frozen=True):

@@ -9,16 +9,20 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from importlib.machinery import PathFinder
 from types import ModuleType
 
 TYPE_CHECKING = False  # typing is not needed for every command
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["LIBRARIES", "load_lazily"]
+__all__ = ["LAUNCHER_LIBRARIES", "LIBRARIES", "load_lazily"]
 
 LIBRARIES = ("msgspec", "orjson", "pathlib")
 """Libraries that nearly every module of Reenact uses."""
+
+LAUNCHER_LIBRARIES = ("shutil", "subprocess", "tempfile")
+"""Libraries of ``reenact run`` itself."""
 
 
 def load_lazily(*libraries: str) -> None:
@@ -27,7 +31,9 @@ def load_lazily(*libraries: str) -> None:
     Call it in a process in which no other code runs yet.
     """
     placeholders = [
-        _Placeholder(name, known) for name, known in _INSTEAD.items() if name not in sys.modules
+        _Placeholder(name, known)
+        for name, known in _INSTEAD.items()
+        if name not in sys.modules and _exists(name)
     ]
     sys.modules.update((one.__name__, one) for one in placeholders)
     try:
@@ -36,6 +42,12 @@ def load_lazily(*libraries: str) -> None:
     finally:
         for one in placeholders:
             one.leave()
+
+
+def _exists(name: str) -> bool:
+    """Return False for a module that this Python was built without."""
+    needed = _COMPILED.get(name)
+    return needed is None or PathFinder.find_spec(needed) is not None
 
 
 class _Placeholder(ModuleType):
@@ -65,17 +77,23 @@ def _type_hints(*args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 _INSTEAD: dict[str, dict[str, Any]] = {  # attributes that do not load the module
+    "bz2": {},
     "gettext": {  # messages of Reenact are not translated either
         "gettext": lambda text: text,
         "ngettext": lambda one, many, count: one if count == 1 else many,
     },
     "inspect": {},
     "ipaddress": {},
+    "locale": {},
+    "lzma": {},
     "msgspec.inspect": {},
     "platform": {"system": lambda: os.uname().sysname},
     "textwrap": {},
     "typing_extensions": {"get_type_hints": _type_hints},
 }
+_COMPILED = {"bz2": "_bz2", "lzma": "_lzma"}
+"""Optional parts of Python. ``shutil`` imports these modules only to check whether they exist."""
+
 _ALSO_IN = {"typing_extensions": "typing"}
 """Modules to load instead.
 

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from reenact._plugins import preset
-from reenact.boundaries.processes.popen import inject_with
+from reenact.boundaries.processes.injection import inject_with
 from reenact.boundaries.registry import PATCHES, covered, uncovered
 from reenact.engine.decision.usage_ledger import UsageLedger
-from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.engine.patches.patch import DeferredPatch, Patch, PatchSet
 from reenact.engine.session.current import current
 from reenact.engine.session.factory import open_resources
@@ -172,6 +171,12 @@ class _Program:
         poison = session.failed_with
         # Later divergences follow from the one that ended a strict replay.
         found = report.divergences if poison is None else [poison]
+        texts: list[str] = []
+        if found:
+            # Deferred: few replays diverge.
+            from reenact.engine.divergence.text_renderer import render_divergence
+
+            texts = [with_command_options(render_divergence(one)) for one in found]
         return ProcessReport(
             pid=os.getpid(),
             lane=self._lane,
@@ -179,7 +184,7 @@ class _Program:
             live=report.live,
             passed=report.passed,
             divergences=[one.to_json() for one in found],
-            texts=[with_command_options(render_divergence(one)) for one in found],
+            texts=texts,
             problem=None if self._problem is None else self._problem.to_json(),
             approximate=session.approximate,
             update=report.outcome.to_json() if session.mode == "update" else None,

@@ -12,7 +12,6 @@ import os
 import shutil
 from pathlib import Path
 
-from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.session.factory import open_resources
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings, resolve_settings
@@ -227,6 +226,8 @@ class RecordRun:
         summary = Summary(mode=self._mode, recording=self._path, exit_code=code)
         summary.add(reports)
         if kept and self._path.exists():
+            from reenact.engine.decision.recorded_calls import RecordedCalls
+
             with open_recording(self._path) as source:
                 script = RecordedCalls(source)
                 entries = script.keep_all()

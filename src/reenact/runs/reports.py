@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from reenact._system import interpreter_and_platform
 from reenact._version import __version__
 from reenact.engine.call import DRAWS, SLEEP, Entry
 from reenact.errors import ReenactError, UsageError
@@ -250,13 +251,7 @@ def load_newest_report(root: Path) -> Any:
 
 def platform_facts() -> dict[str, str]:
     """Return the platform facts of a report, as in a manifest."""
-    import platform
-
-    return {
-        "python": platform.python_version(),
-        "platform": f"{platform.system().lower()}-{platform.machine()}",
-        "reenact": __version__,
-    }
+    return {**interpreter_and_platform(), "reenact": __version__}
 
 
 def _folder(root: Path) -> Path:

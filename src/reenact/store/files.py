@@ -69,6 +69,7 @@ __all__ = [
     "open_regular",
     "read_regular",
     "regular_descriptor",
+    "remove_tree",
     "replace_file",
     "runs_folder",
     "segment_files",
@@ -190,6 +191,13 @@ def write_whole(fd: int, content: bytes, size: int) -> None:
 def make_private_folder(path: Path, *, exist_ok: bool = True) -> None:
     """Create a folder that its owner alone can enter. Missing parents get the usual mode."""
     path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=exist_ok)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove ``folder`` and what it contains. Errors are ignored."""
+    import shutil  # on use, because it imports three compression modules
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_file(path: Path) -> None:

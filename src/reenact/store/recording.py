@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Literal, Self
 
 import msgspec
 
-from reenact._system import Clock, id_bytes, start_clock
+from reenact._system import Clock, id_bytes, interpreter_and_platform, start_clock
 from reenact._version import __version__
 from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import digest
@@ -25,7 +24,6 @@ from reenact.store.log import Durability
 from reenact.store.seal import own_seal
 from reenact.store.sinks.base import Options, Sink
 from reenact.store.sinks.directory import DirectorySink
-from reenact.store.sinks.tape import TapeSink
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["Recording", "again", "default_profile", "make_seed", "start_recording"]
@@ -138,6 +136,8 @@ def start_recording(
     )
     sink: Sink
     if as_tape:
+        from reenact.store.sinks.tape import TapeSink
+
         sink = TapeSink(place, clock=clock, options=options, replace=overwrite)
     else:
         sink = DirectorySink(place, clock=clock, options=options, replace=overwrite)
@@ -197,11 +197,7 @@ def _environment(redactor: Redactor) -> dict[str, str]:
 
 @cache
 def _machine() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "platform": f"{platform.system().lower()}-{platform.machine()}",
-        "reenact": __version__,
-    }
+    return {**interpreter_and_platform(), "reenact": __version__}
 
 
 @lru_cache(maxsize=4)

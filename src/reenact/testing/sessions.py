@@ -8,8 +8,7 @@ from typing import Literal
 import msgspec
 
 from reenact._system import Clock
-from reenact.engine.call import SCHEDULE
-from reenact.engine.draws import RECORDED_DRAW_SOURCES
+from reenact.engine.call import RECORDED_DRAW_SOURCES, SCHEDULE
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.scheduling.scheduler import STALL_SECONDS
 from reenact.engine.session.resources import SessionResources

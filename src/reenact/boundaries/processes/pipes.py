@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.boundaries.processes.relay import Relay
-from reenact.boundaries.processes.transcript import NAMES
+from reenact.boundaries.processes.relay import NAMES, Relay
 from reenact.format.canonical import digest_bytes
 from reenact.format.event import Data
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.host.environment import known_environment
+from reenact.boundaries.processes.injection import injected
 from reenact.boundaries.processes.live_process import Recorded
 from reenact.boundaries.processes.pipes import (
     Ends,
@@ -44,29 +45,10 @@ from reenact.hermetic.process_starts import (
 )
 
 __all__ = [
-    "Injection",
     "execute_child",
-    "inject_with",
-    "injected",
     "popen_patches",
     "process_call",
 ]
-
-Injection = Callable[[Mapping[Any, Any], str], dict[Any, Any]]
-"""From the environment of a process, and its lane, to one in which a Python takes part."""
-
-_injections: list[Injection] = []
-
-
-def inject_with(injection: Injection | None) -> None:
-    """Set the function that prepares the environment of child processes to take part, or None."""
-    _injections[:] = [] if injection is None else [injection]
-
-
-def injected(environ: Mapping[Any, Any], lane: str) -> dict[Any, Any] | None:
-    """Return ``environ`` for a process in ``lane``, or None if child processes do not take part."""
-    return _injections[0](environ, lane) if _injections else None
-
 
 _OURS = ("REENACT_", "PYTEST_")
 """Prefixes of variables in which Reenact and test runners describe the current run."""

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from reenact.boundaries.processes.transcript import Account
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
 
-__all__ = ["SOON", "Gate", "Relay", "relay_of"]
+__all__ = ["NAMES", "SOON", "Gate", "Relay", "relay_of"]
+
+NAMES: Final = {1: "stdout", 2: "stderr"}
+"""Streams that a process writes, by descriptor."""
 
 SOON: Final = 1.0
 """Maximum seconds for actions of the event loop, such as connecting pipes or reaping a process."""

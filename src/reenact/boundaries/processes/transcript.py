@@ -8,17 +8,16 @@ from typing import Any, Final
 import msgspec
 
 from reenact.boundaries.http.stored_body import as_text
+from reenact.boundaries.processes.relay import NAMES
 from reenact.errors import RecordingDamaged
 from reenact.format.decoders import build_decoders
 from reenact.format.event import Data
 from reenact.policy.redaction.redactor import Screen
 
-__all__ = ["ENDED", "NAMES", "Account", "GrowingAccount", "Turn", "load_account"]
+__all__ = ["ENDED", "Account", "GrowingAccount", "Turn", "load_account"]
 
 ENDED: Final = 0
 """Pseudo stream number for the end of the process."""
-
-NAMES: Final = {1: "stdout", 2: "stderr"}
 
 
 class Turn(msgspec.Struct, array_like=True, frozen=True):

@@ -9,8 +9,7 @@ from functools import wraps
 from typing import Any, Final
 
 from reenact._system import monotonic
-from reenact.boundaries.processes.relay import Relay, relay_of
-from reenact.boundaries.processes.transcript import NAMES
+from reenact.boundaries.processes.relay import NAMES, Relay, relay_of
 from reenact.engine.scheduling.waiters import Waiter
 from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 from reenact.engine.session.current import current

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from reenact.cli._parser import Command, Parser, json_flag, rules
 from reenact.errors import UsageError
-from reenact.runs.options import Job, Options
-from reenact.runs.runner import run as run_program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from reenact.runs.options import Job, Options
 
 __all__ = ["COMMANDS"]
 
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "--json goes with --explain-boundaries", hint="--report FILE writes a run's as JSON"
         )
+    from reenact.runs.runner import run as run_program  # not needed for --help
+
     return run_program(_options(args))
 
 
@@ -80,6 +84,8 @@ def _command(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _options(args: argparse.Namespace) -> Options:
+    from reenact.runs.options import Options
+
     job, path, net = _what(args)
     return Options(
         command=_command(args),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE, SLEEP, Entry
-from reenact.engine.decision.recorded_calls import RecordedCalls, summarise_event
 from reenact.engine.request import operation_of
 from reenact.errors import UsageError
 from reenact.format.event import Data, parse_chunk_delivery
@@ -98,10 +97,7 @@ class ForkPoint(msgspec.Struct, frozen=True, rename="camel"):
 def find_fork_point(source: SeekableSource, at: int | str) -> ForkPoint:
     """The call that ``at`` names. Raises :class:`UsageError` when there is none."""
     with closing(source.reopen()) as reader:
-        script = RecordedCalls(reader)
-        entries = script.keep_all()
-        script.read_all()
-        calls = [entry for entry in entries if is_call_entry(entry)]
+        entries, calls = _read_calls(reader)
         if not calls:
             raise UsageError(
                 "this recording has no call to fork at", hint="`reenact show` lists what it has"
@@ -114,11 +110,18 @@ def find_fork_point(source: SeekableSource, at: int | str) -> ForkPoint:
 def fork_points(source: SeekableSource, kind: str) -> list[ForkPoint]:
     """Every call of ``kind`` as a place to fork at."""
     with closing(source.reopen()) as reader:
-        script = RecordedCalls(reader)
-        entries = script.keep_all()
-        script.read_all()
-        calls = [entry for entry in entries if is_call_entry(entry)]
+        entries, calls = _read_calls(reader)
         return [_point(reader, entries, calls, one) for one in calls if _is_of(one, kind)]
+
+
+def _read_calls(reader: SeekableSource) -> tuple[list[Entry], list[Entry]]:
+    """Return all entries of a recording, and those that are calls."""
+    from reenact.engine.decision.recorded_calls import RecordedCalls  # most runs are not forked
+
+    script = RecordedCalls(reader)
+    entries = script.keep_all()
+    script.read_all()
+    return entries, [entry for entry in entries if is_call_entry(entry)]
 
 
 def is_call_entry(entry: Entry) -> bool:
@@ -226,6 +229,8 @@ def _asked_before(source: SeekableSource, entries: list[Entry], chosen: Entry) -
 
 def _first_piece(source: SeekableSource, call: Entry, before: int) -> int | None:
     """Return the seq of the event of the first chunk that was delivered."""
+    from reenact.engine.decision.recorded_calls import summarise_event
+
     for seq in range(1, before):
         event = source.at(seq)
         if event.lane != call.lane or event.type != "nondeterministic":
@@ -267,6 +272,8 @@ class ForkPrefix(msgspec.Struct, frozen=True):
 
 def survey_prefix(events: Iterable[Any], cut: int) -> ForkPrefix:
     """Look through the ``events`` before ``cut``."""
+    from reenact.engine.decision.recorded_calls import summarise_event
+
     counts: Counter[str] = Counter()
     models: Counter[str] = Counter()
     begun: set[tuple[str, int]] = set()

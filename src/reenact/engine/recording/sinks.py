@@ -1,20 +1,19 @@
 """Sinks of a session: start, append to, join or buffer the recording that a session writes.
 
 Appended events are numbered after the existing ones, as if one program had done both. Loaded only
-by sessions that write: most replays do not.
+by sessions that write: most replays do not. Rarely used sinks are imported on use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reenact._system import start_clock
-from reenact.engine.call import DRAWS, PAIRS, SCHEDULE
-from reenact.engine.draws import RECORDED_DRAW_SOURCES
-from reenact.engine.fork.plan import ForkPlan
+from reenact.engine.call import DRAWS, PAIRS, RECORDED_DRAW_SOURCES, SCHEDULE
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources
@@ -28,12 +27,13 @@ from reenact.store.files import EVENTS
 from reenact.store.recording import again, make_seed
 from reenact.store.seal import own_seal
 from reenact.store.sinks.base import CopySink, Options
-from reenact.store.sinks.buffered import BufferedSink, PreparedCache
-from reenact.store.sinks.copy import BranchSink, Copier, CopyOnWriteSink
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.segments import SegmentSink, read_open
-from reenact.store.sinks.tape import TapeSink, header_of, with_old_identity
 from reenact.store.source import SeekableSource
+
+if TYPE_CHECKING:
+    from reenact.engine.fork.plan import ForkPlan
+    from reenact.store.sinks.buffered import BufferedSink
 
 __all__ = [
     "BufferedRecordings",
@@ -92,11 +92,15 @@ def start_recording(settings: Settings, path: Path, parts: SessionResources) -> 
             parts.sink.start(_seed(settings, parts, into=True))
             assert parts.source is not None
             parts.reader = parts.source.reopen()
+            from reenact.store.sinks.copy import Copier
+
             parts.copier = Copier(parts.reader, parts.sink, parts.seal)
         return
     replace = mode in ("rewrite", *ADDING_MODES) or settings.overwrite or settings.append
     sink = _sink(settings, path, parts, replace=replace)
     if mode in ADDING_MODES or settings.append:
+        from reenact.store.sinks.copy import CopyOnWriteSink
+
         parts.copy_sink = CopyOnWriteSink(
             sink,
             parts.source,
@@ -124,6 +128,8 @@ class BufferedRecordings:
 
     def __init__(self, settings: Settings) -> None:
         self._redactor = settings.redactor()
+        from reenact.store.sinks.buffered import PreparedCache
+
         self._prepared_cache = PreparedCache(self._redactor)
         self._free: set[str] = set()
         self._seed: Seed | None = None
@@ -131,6 +137,8 @@ class BufferedRecordings:
     def open(self, settings: Settings) -> tuple[SessionResources, BufferedSink]:
         """The outside of one session, and its sink. ``settings.path`` is where the recording goes
         when memory does not suffice."""
+        from reenact.store.sinks.buffered import BufferedSink
+
         assert settings.path is not None
         clock = start_clock()
         options = Options(
@@ -164,6 +172,8 @@ class BufferedRecordings:
 def _start_branch(
     settings: Settings, into: Path, parts: SessionResources, branch: ForkPlan
 ) -> None:
+    from reenact.store.sinks.copy import BranchSink
+
     assert parts.source is not None
     parts.reader = parts.source.reopen()
     sink = _sink(settings, into, parts, replace=False)
@@ -198,6 +208,8 @@ def join_fork(settings: Settings, parts: SessionResources) -> SessionResources:
 
     ``parts`` reads the forked recording. The new one is ``settings.into``.
     """
+    from reenact.store.sinks.copy import BranchSink
+
     folder = settings.into
     begun = None if folder is None else read_open(folder)
     if folder is None or begun is None or parts.source is None:
@@ -231,6 +243,8 @@ def _sink(settings: Settings, path: Path, parts: SessionResources, *, replace: b
     options = _options(settings, parts.redactor, tape=tape)
     if tape:
         keeps = settings.mode in ("rewrite", *ADDING_MODES)
+        from reenact.store.sinks.tape import TapeSink
+
         return TapeSink(path, clock=parts.clock, options=options, replace=replace, keeps=keeps)
     return DirectorySink(path, clock=parts.clock, options=options, replace=replace)
 
@@ -297,6 +311,8 @@ def _seed(settings: Settings, parts: SessionResources, *, into: bool = False) ->
         )
     old = None if into else _replaced(settings, parts, path)
     if old is not None:  # what was drawn is what was recorded of it before, where that is added to
+        from reenact.store.sinks.tape import with_old_identity
+
         seed = with_old_identity(
             seed, old, *(RECORDED_DRAW_SOURCES if parts.source is not None else ())
         )
@@ -312,4 +328,8 @@ def _replaced(settings: Settings, parts: SessionResources, path: Path) -> Seed |
     if parts.source is not None:
         return parts.source.manifest()
     rewrites = settings.mode == "rewrite" and settings.tape and path.exists()
-    return header_of(path) if rewrites else None
+    if not rewrites:
+        return None
+    from reenact.store.sinks.tape import header_of
+
+    return header_of(path)

@@ -19,13 +19,12 @@ two steps only this thread or task makes calls in its lane.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from reenact._system import pause
 from reenact.engine.call import Call, Decision, Entry, GoLive, Pass, Refuse, Serve
 from reenact.engine.decision.machine import Machine
 from reenact.engine.draws import Draws
-from reenact.engine.fork.forked_run import ForkedRun
 from reenact.engine.lanes import Lane, Lanes
 from reenact.engine.recording.budget import repeat_refusal
 from reenact.engine.recording.recorder import InFlightCall, Recorder
@@ -33,10 +32,13 @@ from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.scheduling.waiters import Runner
 from reenact.engine.session.in_flight import InFlightCalls
 from reenact.engine.session.settings import Settings
-from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import BudgetExceeded, RecordingError
 
 __all__ = ["CallDecisions"]
+
+if TYPE_CHECKING:
+    from reenact.engine.fork.forked_run import ForkedRun
+    from reenact.engine.update.merger import RecordingMerger
 
 _SPECIAL: Final = frozenset({"ended", "error", "redacted"})
 """Fields of results that are more than a value: streams, failures, and sealed values."""

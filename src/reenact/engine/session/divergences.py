@@ -10,7 +10,7 @@ import io
 import sys
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -19,17 +19,18 @@ from reenact.engine.call import Call, Entry
 from reenact.engine.codecs import same_result
 from reenact.engine.decision.machine import Machine
 from reenact.engine.divergence.model import Divergence
-from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.engine.lanes import Lanes
 from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryToken
 from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.scheduling.waiters import Waiter
 from reenact.engine.session.settings import Settings
-from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import DivergenceError
 from reenact.format.event import Data
 from reenact.policy.matching import Comparer
+
+if TYPE_CHECKING:
+    from reenact.engine.update.merger import RecordingMerger
 
 __all__ = ["DivergenceReporter", "caller_stack", "lane_stack"]
 
@@ -130,6 +131,8 @@ class DivergenceReporter:
     def diverged(self, divergence: Divergence) -> DivergenceError:
         """Return the error to raise. A strict session fails permanently with it."""
         session = self._session
+        from reenact.engine.divergence.text_renderer import render_divergence
+
         report = render_divergence(divergence)
         error = DivergenceError(divergence, report)
         if session.machine.strict and session.failed_with is None:

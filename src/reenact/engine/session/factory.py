@@ -2,7 +2,8 @@
 
 :func:`open_resources` opens the recording that is read and starts the one that is written. The
 code that writes (``recording.sinks``) and the code that explains divergences are loaded only when
-needed. Comparers are cached, because an app opens a session for each request with the same rules
+needed. The same applies to the machine and its parts: the parent process of a recording only opens
+resources. Comparers are cached, because an app opens a session for each request with the same rules
 and the same redactor.
 """
 
@@ -16,18 +17,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from reenact._system import start_clock
 from reenact.engine._lazy import LazyObject
-from reenact.engine.decision.machine import Machine
-from reenact.engine.decision.passthrough import pass_through_rules
-from reenact.engine.decision.recorded_calls import EventReader, RecordedCalls
 from reenact.engine.divergence.model import Remedies
-from reenact.engine.draws import Draws, LiveDraws, RecordedDraws, ReplayedDraws
 from reenact.engine.recording.budget import RecordingBudget, count_recorded_calls, recorded_size
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, READING_MODES, Settings
 from reenact.errors import RecordingMissing, UsageError
 from reenact.format.event import Data, Event
 from reenact.policy.access import KNOWN, Access, over_bytes, over_entries
-from reenact.policy.matching import Comparer, Rules
 from reenact.policy.model import DEFAULT
 from reenact.policy.paths import rrbin_of
 from reenact.policy.redaction.redactor import Redactor
@@ -37,8 +33,12 @@ from reenact.store.seal import Seal, key_path, load_key
 from reenact.store.source import LogSource, SeekableSource
 
 if TYPE_CHECKING:
+    from reenact.engine.decision.machine import Machine
+    from reenact.engine.decision.recorded_calls import EventReader, RecordedCalls
     from reenact.engine.divergence.diagnosis import Diagnosis
+    from reenact.engine.draws import Draws
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
+    from reenact.policy.matching import Comparer, Rules
     from reenact.store.sinks.copy import CopyOnWriteSink
 
 __all__ = [
@@ -143,6 +143,8 @@ def _room(settings: Settings, path: Path, source: LogSource | None) -> Recording
 
 def make_comparer(settings: Settings, parts: SessionResources) -> Comparer:
     """Return the comparer of the policy. Raises :class:`PolicyInvalid` for an invalid rule."""
+    from reenact.policy.matching import Rules
+
     policy = settings.policy
     rules = Rules(
         ignore_paths=policy.ignore.paths,
@@ -156,6 +158,8 @@ def make_comparer(settings: Settings, parts: SessionResources) -> Comparer:
 @lru_cache(maxsize=4)
 def _comparer(rules: Rules, redactor: Redactor) -> Comparer:
     """An app opens a session for each request, and its rules and its redactor stay the same."""
+    from reenact.policy.matching import Comparer
+
     return Comparer(rules, redactor)
 
 
@@ -168,6 +172,9 @@ def make_script(
     """
     if parts.source is None or settings.mode not in READING_MODES:
         return None
+    from reenact.engine.decision.passthrough import pass_through_rules
+    from reenact.engine.decision.recorded_calls import RecordedCalls
+
     by_lane = settings.policy.match != "transcript"
     script = RecordedCalls(
         events or parts.source,
@@ -195,6 +202,8 @@ def make_machine(
     settings: Settings, parts: SessionResources, comparer: Comparer, script: RecordedCalls | None
 ) -> Machine:
     """The machine that decides about the calls of a session."""
+    from reenact.engine.decision.machine import Machine
+
     make: Callable[..., Machine] = Machine
     if parts.fork_plan is not None:
         from reenact.engine.fork.forked_run import ForkMachine
@@ -236,6 +245,8 @@ if TYPE_CHECKING:
 
 def make_draws(session: DrawingSession) -> Draws:
     """Return how ``session``, which is being opened, makes and stores draws."""
+    from reenact.engine.draws import LiveDraws, RecordedDraws, ReplayedDraws
+
     if session.mode == "off":
         return LiveDraws()
     if session.fork is not None:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import msgspec
 
+from reenact.engine._lazy import lazy_module
 from reenact.engine.call import CHUNK, SCHEDULE
 from reenact.engine.divergence.model import Divergence
-from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
 from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
 from reenact.engine.update.changes import NO_CHANGES, UpdateOutcome
-from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import DivergenceError, ReenactError
 from reenact.format.manifest import Manifest
 from reenact.policy.model import SessionMode
@@ -27,6 +26,7 @@ from reenact.policy.model import SessionMode
 if TYPE_CHECKING:
     from reenact.engine.decision.machine import Machine
     from reenact.engine.fork.forked_run import ForkedRun
+    from reenact.engine.update.merger import RecordingMerger
 
 __all__ = [
     "Report",
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 VERSION = 1
+_text = lazy_module("reenact.engine.divergence.text_renderer")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +195,7 @@ class SessionEnd:
             left = [] if forked or error is not None else fork.left_behind()
             self._finish(session, parts, error, forked=forked)
             if left:
-                raise DivergenceError(left[0], render_divergences(left))
+                raise DivergenceError(left[0], _text.render_divergences(left))
             return
         try:
             if parts.sink is not None:
@@ -206,7 +207,7 @@ class SessionEnd:
                 problem = session.failed_with or fork.not_reached()
         finally:
             parts.close()
-        raise DivergenceError(problem, render_divergence(problem))
+        raise DivergenceError(problem, _text.render_divergence(problem))
 
     def _look_for_left_overs(self, session: EndingSession) -> None:
         if session.settings.unused == "allow" or session.failed_with is not None:
@@ -216,13 +217,15 @@ class SessionEnd:
 
     def _complaint(self, session: EndingSession) -> DivergenceError | None:
         if session.failed_with is not None:
-            return DivergenceError(session.failed_with, render_divergence(session.failed_with))
+            return DivergenceError(
+                session.failed_with, _text.render_divergence(session.failed_with)
+            )
         if self.left_over and session.settings.unused == "error":
             return DivergenceError(self.left_over[0], self._summary(session))
         return None
 
     def _summary(self, session: EndingSession) -> str:
-        text = render_divergences(session.divergences())
+        text = _text.render_divergences(session.divergences())
         more = self.count - len(self.left_over)
         return f"{text}\n… and {more:,} more recorded calls that were not made" if more else text
 

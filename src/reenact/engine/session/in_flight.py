@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from reenact.engine.call import Entry
 from reenact.engine.decision.machine import Machine
@@ -26,8 +26,10 @@ from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.scheduling.waiters import Runner
 from reenact.engine.session.divergences import DivergenceReporter
 from reenact.engine.session.resources import SessionResources
-from reenact.engine.update.merger import RecordingMerger
 from reenact.format.event import Data
+
+if TYPE_CHECKING:
+    from reenact.engine.update.merger import RecordingMerger
 
 __all__ = ["InFlightCalls"]
 

@@ -36,7 +36,6 @@ from reenact._system import process_id
 from reenact.engine._lazy import lazy_module
 from reenact.engine.decision.machine import Machine
 from reenact.engine.divergence.model import Divergence
-from reenact.engine.divergence.text_renderer import render_divergence
 from reenact.engine.draws import Draws
 from reenact.engine.execution.gateway import Gateway
 from reenact.engine.lanes import Lane, Lanes, running_loop
@@ -59,7 +58,6 @@ from reenact.engine.session.final_report import Report, SessionEnd
 from reenact.engine.session.in_flight import InFlightCalls
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import ADDING_MODES, Settings
-from reenact.engine.update.merger import RecordingMerger
 from reenact.errors import (
     BudgetExceeded,
     DivergenceError,
@@ -77,6 +75,7 @@ if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
     from reenact.engine.scheduling import loop_scheduler
     from reenact.engine.scheduling.loop_scheduler import LoopScheduler
+    from reenact.engine.update.merger import RecordingMerger
     from reenact.store.sinks.copy import CopyOnWriteSink
     from reenact.store.source import SeekableSource
 else:
@@ -194,6 +193,8 @@ class Session:
         self.machine = make_machine(settings, resources, self.comparer, script)
         if self.mode in ADDING_MODES and script is not None and resources.copy_sink is not None:
             ordered = policy.match != "lookup"
+            from reenact.engine.update.merger import RecordingMerger
+
             self.merger = RecordingMerger(
                 script, resources.copy_sink, self.machine, self.comparer, ordered=ordered
             )
@@ -373,6 +374,8 @@ class Session:
     def check_open(self) -> None:
         """Raise if the session has ended, or has failed with a divergence."""
         if self.failed_with is not None:
+            from reenact.engine.divergence.text_renderer import render_divergence
+
             raise DivergenceError(self.failed_with, render_divergence(self.failed_with))
         if self._state != "open":
             raise self._closed()

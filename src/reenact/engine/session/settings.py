@@ -10,15 +10,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from reenact.engine.call import CAPABILITIES
-from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.divergence.model import SESSION_REMEDIES, Remedies
 from reenact.engine.fork.plan import At, ChangeData, changed_data
-from reenact.engine.patches.patch import PatchSet
 from reenact.errors import UsageError, did_you_mean
 from reenact.policy.access import KNOWN, check_mode
 from reenact.policy.drivers import DRIVERS, driver_named
@@ -35,6 +33,10 @@ from reenact.policy.model import (
 from reenact.policy.paths import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
 from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.warning import Warn, WarningRelay, print_warning
+
+if TYPE_CHECKING:
+    from reenact.engine.decision.usage_ledger import UsageLedger
+    from reenact.engine.patches.patch import PatchSet
 
 __all__ = [
     "ADDING_MODES",

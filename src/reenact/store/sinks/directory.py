@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +40,7 @@ from reenact.store.files import (
     looks_recorded,
     make_private_folder,
     not_removed,
+    remove_tree,
     replace_file,
     segment_files,
     unwritable,
@@ -131,7 +131,7 @@ class DirectorySink:
         beside = self.path.with_name(f"{self.path.name}.new")
         if is_locked(beside / OPEN):
             raise _busy(beside)
-        shutil.rmtree(beside, ignore_errors=True)
+        remove_tree(beside)
         return beside
 
     def _open(self, seed: Seed) -> None:
@@ -332,14 +332,14 @@ def finish_swap(path: Path) -> None:
     new, aside = path.with_name(f"{path.name}.new"), path.with_name(f"{path.name}.old")
     if (new / MANIFEST).exists() and aside.is_dir():
         new.rename(path)
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_tree(aside)
 
 
 def swap(new: Path, old: Path) -> None:
     """Put ``new`` where ``old`` is. A kill between the two renames leaves both, whole, and
     ``recover`` takes the last step."""
     aside = old.with_name(f"{old.name}.old")
-    shutil.rmtree(aside, ignore_errors=True)
+    remove_tree(aside)
     old.rename(aside)
     new.rename(old)
-    shutil.rmtree(aside, ignore_errors=True)
+    remove_tree(aside)

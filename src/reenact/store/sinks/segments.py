@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +42,7 @@ from reenact.store.files import (
     is_closing,
     make_private_folder,
     read_regular,
+    remove_tree,
     segment_files,
     sync_file,
     unwritable,
@@ -232,7 +232,7 @@ def merge(folder: Path) -> LogTotals:
 def finish_merge(folder: Path) -> LogTotals:
     """Steps 2 and 3, for a merge whose first step is done; then the sums over ``events.jsonl``."""
     if (folder / MERGED).exists():
-        shutil.rmtree(folder / SEGMENTS, ignore_errors=True)
+        remove_tree(folder / SEGMENTS)
         if (folder / SEALED_MERGED).exists():
             (folder / SEALED_MERGED).replace(folder / SEALED)
         (folder / MERGED).replace(folder / EVENTS)
