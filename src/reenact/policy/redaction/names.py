@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -213,16 +214,6 @@ class Names:
         self._not_secret = frozenset(map(normalise, not_secret))
         self.stems = _STEMS + _WORDS + _WHOLE + tuple(map(_spelled, own))
         """Every stem in force; a secret name always ends in one of them plus ``TAIL``."""
-        ending = "|".join(stem.pattern for stem in self.stems)
-        self._ending = lazy_pattern(rf"(?:{ending}){TAIL}\Z", CASELESS)
-        whole = "|".join(stem.pattern for stem in _WHOLE)
-        self._only_whole = lazy_pattern(rf"(?:{whole})[0-9]*\Z", CASELESS)
-        rest = "|".join(stem.pattern for stem in _STEMS)
-        self._default = lazy_pattern(rf"(?:{rest}){TAIL}\Z", CASELESS)
-        words = "|".join(stem.pattern for stem in _WORDS)
-        self._word = lazy_pattern(
-            rf"(?:(?i:(?:\A|[^A-Za-z])(?:{words}))|[a-z0-9](?:{words.title()})){TAIL}\Z", re.ASCII
-        )
         self._cache: dict[str, bool] = {}
         self._excuses = True
 
@@ -251,19 +242,58 @@ class Names:
     def _decide(self, name: str) -> bool:
         low = name.lower()
         # Most names have no such word in them, and then no pattern needs to be compiled.
-        if not any(all(need in low for need in stem.needs) for stem in self.stems):
+        fitting = tuple(stem for stem in self.stems if all(need in low for need in stem.needs))
+        if not fitting:
             return False
         plain = normalise(name)
         if plain in self._not_secret or (plain not in self._own and _only_looks_it(name, plain)):
             return False
         end = name[-120:]
-        if not self._ending.search(end):
+        endings = _endings_of(fitting)
+        if not endings.any.search(end):
             return False
         if plain in self._own:
             return True
         return bool(
-            self._default.search(end) or self._only_whole.fullmatch(plain) or self._word.search(end)
+            endings.default.search(end)
+            or endings.whole.fullmatch(plain)
+            or endings.word.search(end)
         )
+
+
+class _Endings(NamedTuple):
+    """Patterns of names that end in one of some stems: any of these, or one of a built-in group."""
+
+    any: re.Pattern[str]
+    default: re.Pattern[str]
+    whole: re.Pattern[str]
+    word: re.Pattern[str]
+
+
+@lru_cache(maxsize=1_024)
+def _endings_of(stems: tuple[Stem, ...]) -> _Endings:
+    """Return the patterns of ``stems``, which are the only ones that can match a name.
+
+    Compiling the patterns of all stems takes as long as starting the interpreter, and nearly every
+    environment has a variable whose name could be secret.
+    """
+
+    def one_of(group: frozenset[Stem]) -> str:
+        return "|".join(stem.pattern for stem in stems if stem in group) or _NOTHING
+
+    words = one_of(_WORD_STEMS)
+    return _Endings(
+        lazy_pattern(rf"(?:{one_of(frozenset(stems))}){TAIL}\Z", CASELESS),
+        lazy_pattern(rf"(?:{one_of(_DEFAULT_STEMS)}){TAIL}\Z", CASELESS),
+        lazy_pattern(rf"(?:{one_of(_WHOLE_STEMS)})[0-9]*\Z", CASELESS),
+        lazy_pattern(
+            rf"(?:(?i:(?:\A|[^A-Za-z])(?:{words}))|[a-z0-9](?:{words.title()})){TAIL}\Z", re.ASCII
+        ),
+    )
+
+
+_NOTHING = r"(?!)"
+_DEFAULT_STEMS, _WORD_STEMS, _WHOLE_STEMS = map(frozenset, (_STEMS, _WORDS, _WHOLE))
 
 
 @lru_cache(maxsize=16)
