@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from reenact.engine.decision.usage_ledger import UsageLedger
-from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
 from reenact.engine.session.settings import Settings, resolve_settings
 from reenact.runs.environment import Changes, recorded_environment
 from reenact.runs.options import LAST, Options, last_run
@@ -194,6 +192,9 @@ class ReplayRun:
         unused = self._settings.unused
         if not left.unused or unused == "allow":
             return False
+        # Deferred: few replays diverge.
+        from reenact.engine.divergence.text_renderer import render_divergence, render_divergences
+
         first, *others = left.first
         print_message(with_command_options(render_divergence(first)))
         if others:
@@ -256,6 +257,8 @@ class ForeignTape:
     def __init__(self, source: Path, root: Path, policy: str | None) -> None:
         """Convert ``source``. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
         # Loaded here because every replay imports this module.
+        import tempfile
+
         from reenact.interop.formats import format_named, read_content
         from reenact.interop.importer import Origin, policy_of, take
         from reenact.interop.model import check_size

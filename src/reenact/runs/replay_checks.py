@@ -1,28 +1,34 @@
-"""Checks of the parent process after a replay: unused calls, changed arguments and problems."""
+"""Checks of the parent process after a replay: unused calls, changed arguments and problems.
+
+After a replay without differences, counting the recorded calls is enough. The machine, the redactor
+and the explanation of divergences are imported only otherwise.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from reenact.diff.terminal_text import escape_controls
+from reenact.engine.call import SCHEDULE, SLEEP, Entry
 from reenact.engine.decision.usage_ledger import UsageLedger
-from reenact.engine.divergence.excerpts import Truncator
 from reenact.engine.divergence.model import Divergence
-from reenact.engine.divergence.text_renderer import render_divergence
-from reenact.engine.request import request_of
-from reenact.engine.session.factory import make_comparer, make_machine, make_script, open_resources
-from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
 from reenact.format.event import Event
-from reenact.policy.redaction.redactor import Redactor
 from reenact.runs.command import arguments_of, decode_argv, encode_argv, printable_argument
 from reenact.runs.plan import ProcessReport, read_process_reports
 from reenact.runs.reports import count_calls, print_error
+from reenact.store.reader import open_recording
+
+if TYPE_CHECKING:
+    from reenact.engine.decision.machine import Machine
+    from reenact.engine.decision.recorded_calls import RecordedCalls
+    from reenact.policy.redaction.redactor import Redactor
 
 __all__ = [
     "ArgumentChange",
@@ -53,6 +59,47 @@ class UnusedCalls(msgspec.Struct, frozen=True):
 
 def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
     """Count the recorded calls that the processes used, and find the unused ones."""
+    if not ledger.stubbed():
+        entries = _counted_entries(settings)
+        if all(ledger.is_used(entry.seq) for entry in entries):
+            return _used_calls(entries)
+    with _unplayed(settings, ledger) as (machine, script):
+        used = [entry for entry in machine.unused() if ledger.is_used(entry.seq)]
+        for entry in used:
+            script.take(entry)
+        for lane in list(script.stopped):
+            script.stub(lane)  # the end of a stopped lane varies from run to run
+        first, unused = machine.left_over(_SHOWN)
+        return msgspec.structs.replace(_used_calls(used), unused=unused, first=first)
+
+
+def _counted_entries(settings: Settings) -> list[Entry]:
+    """Return the recorded calls and draws, in the order of the log."""
+    from reenact.engine.decision.recorded_calls import RecordedCalls
+
+    assert settings.path is not None
+    with open_recording(settings.path) as source:
+        script = RecordedCalls(source)
+        entries = script.keep_all()
+        script.read_all()
+        return [entry for entry in entries if entry.kind not in (SCHEDULE, SLEEP)]
+
+
+def _used_calls(used: Sequence[Entry]) -> UnusedCalls:
+    calls, draws = count_calls(used)
+    return UnusedCalls(calls, draws, len({entry.lane for entry in used}))
+
+
+@contextmanager
+def _unplayed(settings: Settings, ledger: UsageLedger) -> Iterator[tuple[Machine, RecordedCalls]]:
+    """Open the machine of a replay that has made no call, and the recorded calls it expects."""
+    from reenact.engine.session.factory import (
+        make_comparer,
+        make_machine,
+        make_script,
+        open_resources,
+    )
+
     parts = open_resources(settings)
     try:
         script = make_script(settings, parts, None)
@@ -60,34 +107,21 @@ def find_unused_calls(settings: Settings, ledger: UsageLedger) -> UnusedCalls:
         machine = make_machine(settings, parts, make_comparer(settings, parts), script)
         for lane in ledger.stubbed():
             script.stub(lane)
-        used = [entry for entry in machine.unused() if ledger.is_used(entry.seq)]
-        for entry in used:
-            script.take(entry)
-        for lane in list(script.stopped):
-            script.stub(lane)  # the end of a stopped lane varies from run to run
-        first, unused = machine.left_over(_SHOWN)
-        calls, draws = count_calls(used)
-        return UnusedCalls(calls, draws, len({entry.lane for entry in used}), unused, first)
+        yield machine, script
     finally:
         parts.close()
 
 
 def unused_before(settings: Settings, ledger: UsageLedger, cut: int) -> list[str]:
     """Describe the calls recorded before the fork point ``cut`` that no process made."""
+    from reenact.engine.divergence.text_renderer import render_divergence
+
     whole = msgspec.structs.replace(settings, fork=None, into=None)
-    parts = open_resources(whole)
-    try:
-        script = make_script(whole, parts, None)
-        assert script is not None
-        machine = make_machine(whole, parts, make_comparer(whole, parts), script)
-        for lane in ledger.stubbed():
-            script.stub(lane)
+    with _unplayed(whole, ledger) as (machine, script):
         left = [one for one in machine.unused() if one.seq < cut and not ledger.is_used(one.seq)]
         return [
             render_divergence(machine.unmade(one)) for one in left if one.lane not in script.stopped
         ]
-    finally:
-        parts.close()
 
 
 _ROOM = 120
@@ -118,6 +152,8 @@ class ArgumentChange(msgspec.Struct, frozen=True):
 
 
 def _quoted(text: str) -> str:
+    from reenact.diff.terminal_text import escape_controls
+
     return escape_controls(json.dumps(text, ensure_ascii=False))
 
 
@@ -127,32 +163,40 @@ def compare_arguments(settings: Settings, command: Sequence[str]) -> ArgumentCha
     The path of the Python interpreter is ignored. Commands that start Python through other programs
     are not compared.
     """
+    assert settings.path is not None
+    with open_recording(settings.path) as source:
+        start = next(iter(source), None)
+    if start is None or start.type != "run_start":
+        return None
+    argv = decode_argv(start.data.get("argv"))
+    then, now = arguments_of(argv), arguments_of(command)
+    if then is None or now is None or then == now:
+        return None
+    return _compared(settings, start, argv, then, now)
+
+
+def _compared(
+    settings: Settings, start: Event, argv: list[str], then: list[str], now: list[str]
+) -> ArgumentChange | None:
+    """Compare different arguments by the rules of the policy: a secret was recorded redacted."""
+    from reenact.engine.request import request_of
+    from reenact.engine.session.factory import make_comparer, open_resources
+
     parts = open_resources(settings)
     try:
-        start = next(iter(parts.source or ()), None)
-        if start is None or start.type != "run_start":
+        comparer = make_comparer(settings, parts)
+        recorded = request_of(start.type, start.data)
+        current = {**recorded, "argv": encode_argv([*argv[: len(argv) - len(then)], *now])}
+        if comparer.key(current) == comparer.key(recorded):
             return None
-        return _compared(settings, parts, start, command)
+        return ArgumentChange(_shown(then, parts.redactor), _shown(now, parts.redactor))
     finally:
         parts.close()
 
 
-def _compared(
-    settings: Settings, parts: SessionResources, start: Event, command: Sequence[str]
-) -> ArgumentChange | None:
-    argv = decode_argv(start.data.get("argv"))
-    then, now = arguments_of(argv), arguments_of(command)
-    if then is None or now is None:
-        return None
-    comparer = make_comparer(settings, parts)
-    recorded = request_of(start.type, start.data)
-    current = {**recorded, "argv": encode_argv([*argv[: len(argv) - len(then)], *now])}
-    if comparer.key(current) == comparer.key(recorded):
-        return None
-    return ArgumentChange(_shown(then, parts.redactor), _shown(now, parts.redactor))
-
-
 def _shown(arguments: list[str], redactor: Redactor) -> list[str]:
+    from reenact.engine.divergence.excerpts import Truncator
+
     bounds = Truncator(redactor)
     data = {"argv": [printable_argument(argument) for argument in arguments]}
     redacted: list[str] = redactor.redact(data).value["argv"]

@@ -26,7 +26,6 @@ from reenact.format.event import Data, Event
 from reenact.policy.access import KNOWN, Access, over_bytes, over_entries
 from reenact.policy.model import DEFAULT
 from reenact.policy.paths import rrbin_of
-from reenact.policy.redaction.redactor import Redactor
 from reenact.store.files import unwritable
 from reenact.store.reader import open_recording, part_path, unreadable
 from reenact.store.seal import Seal, key_path, load_key
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from reenact.engine.draws import Draws
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
     from reenact.policy.matching import Comparer, Rules
+    from reenact.policy.redaction.redactor import Redactor
     from reenact.store.sinks.copy import CopyOnWriteSink
 
 __all__ = [

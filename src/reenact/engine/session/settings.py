@@ -31,12 +31,12 @@ from reenact.policy.model import (
     SessionMode,
 )
 from reenact.policy.paths import FIXTURES, FOLDER, cassette_path, find_root, has_policies, world
-from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.warning import Warn, WarningRelay, print_warning
 
 if TYPE_CHECKING:
     from reenact.engine.decision.usage_ledger import UsageLedger
     from reenact.engine.patches.patch import PatchSet
+    from reenact.policy.redaction.redactor import Profile, Redactor
 
 __all__ = [
     "ADDING_MODES",
@@ -141,6 +141,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self._redactor(profile).comparing(self.policy.key_headers)
 
     def _redactor(self, profile: Profile | None) -> Redactor:
+        # Deferred: the parent process of a replay redacts nothing unless something differs.
+        from reenact.policy.redaction.redactor import Redactor
+
         if isinstance(self.redaction, Redactor):
             return self.redaction if profile is None else self.redaction.under(profile)
         said = self.redaction if isinstance(self.redaction, str) else self.policy.redaction
