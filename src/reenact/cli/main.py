@@ -14,16 +14,20 @@ if TYPE_CHECKING:
     import argparse
 
     from reenact.cli._parser import Parser
+    from reenact.errors import ReenactError
 
 __all__ = ["entry", "main"]
 
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
+_LAUNCHERS = ("fork", "run")
+"""Commands that start a program. It waits for everything that is done before."""
 
 
 def entry() -> int:
     """Run the console script: :func:`main` with the streams and signals of a process of its own."""
-    # Imported modules are never garbage. Collecting is enabled before the command runs.
+    # Imported modules are never garbage. Collecting is enabled before the command runs, or, if it
+    # starts a program, together with the program.
     gc.disable()
     try:
         return _run_process()
@@ -65,9 +69,8 @@ def main(argv: list[str], *, alone: bool = False) -> int:
     if alone:
         from reenact.runs.lazy_libraries import LAUNCHER_LIBRARIES, LIBRARIES, load_lazily
 
-        launches = argv[:1] == ["run"]
-        load_lazily("argparse", *LIBRARIES, *(LAUNCHER_LIBRARIES if launches else ()))
-    from reenact.cli._output import report_misuse
+        more = LAUNCHER_LIBRARIES if argv and argv[0] in _LAUNCHERS else ()
+        load_lazily("argparse", *LIBRARIES, *more)
     from reenact.cli._parser import Misuse, command_parser, make_parser
 
     try:
@@ -78,13 +81,15 @@ def main(argv: list[str], *, alone: bool = False) -> int:
     except SystemExit as end:  # --help
         return int(end.code or 0)
     except Misuse as misuse:
+        from reenact.cli._output import report_misuse
+
         return report_misuse(misuse, as_json="--json" in argv)
-    gc.enable()
+    if argv[0] not in _LAUNCHERS:
+        gc.enable()
     return _run_command(args)
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    from reenact.cli._output import fail, os_error
     from reenact.errors import ReenactError
 
     as_json = getattr(args, "json", False)
@@ -92,13 +97,22 @@ def _run_command(args: argparse.Namespace) -> int:
         code: int = args.run(args)
         return code
     except ReenactError as error:
-        return fail(error, as_json=as_json)
+        return _fail(error, as_json=as_json)
     except BrokenPipeError:
         raise
     except OSError as error:
-        return fail(os_error(error), as_json=as_json)
+        from reenact.cli._output import os_error
+
+        return _fail(os_error(error), as_json=as_json)
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _fail(error: ReenactError, *, as_json: bool) -> int:
+    # Deferred: `reenact run` prints nothing else.
+    from reenact.cli._output import fail
+
+    return fail(error, as_json=as_json)
 
 
 def _without_command(parser: Parser, argv: list[str]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -81,6 +80,8 @@ def _first_line(path: Path) -> list[str]:
             first = b"#!" + file.readline(512)
     if not first.startswith(b"#!"):
         return []
+    import shlex  # few programs are scripts
+
     try:
         return shlex.split(first[2:].decode("utf-8", "replace"))
     except ValueError:  # an unclosed quote

@@ -21,7 +21,7 @@ __all__ = ["LAUNCHER_LIBRARIES", "LIBRARIES", "load_lazily"]
 LIBRARIES = ("msgspec", "orjson", "pathlib")
 """Libraries that nearly every module of Reenact uses."""
 
-LAUNCHER_LIBRARIES = ("shutil", "subprocess", "tempfile")
+LAUNCHER_LIBRARIES = ("shutil", "subprocess")
 """Libraries of ``reenact run`` itself."""
 
 

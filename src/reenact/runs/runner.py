@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import msgspec
 
-from reenact._system import monotonic
+from reenact._system import entropy, monotonic
 from reenact._version import __version__
 from reenact.errors import SinkUnwritable, UsageError
 from reenact.policy.paths import find_root
@@ -188,13 +188,29 @@ def _before(options: Options) -> list[str]:
 @contextmanager
 def _folder(plan: Plan) -> Iterator[Path]:
     """Create the folder of the run, and delete it at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="reenact-run-"))
+    folder = _make_folder()
     try:
         write_plan(folder, plan)
         write_import_paths(folder)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_folder() -> Path:
+    """Create a private folder where ``tempfile`` would, without importing its random generator."""
+    name = f"reenact-run-{entropy(8).hex()}"
+    places = [os.environ.get(variable) for variable in ("TMPDIR", "TEMP", "TMP")]
+    for place in (*filter(None, places), "/tmp", "/var/tmp", os.getcwd()):
+        folder = Path(place).absolute() / name
+        try:
+            folder.mkdir(0o700)
+        except OSError:
+            continue
+        return folder
+    raise UsageError(
+        "there is no folder for temporary files", hint="set TMPDIR to a folder that is yours"
+    )
 
 
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -233,6 +249,9 @@ def run_program(
         raise UsageError(
             f"cannot start {argv[0]}: {error.strerror}", hint="check the path and its permissions"
         ) from None
+    if not gc.isenabled():  # disabled by :func:`reenact.cli.main.entry`
+        gc.freeze()
+        gc.enable()
     with _passing_signals_to(process):
         return _wait(process, doomed, patience)
 
@@ -403,7 +422,7 @@ def run_and_list_modules(command: Sequence[str]) -> tuple[int, list[Module]]:
 
 @contextmanager
 def _explain_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="reenact-run-"))
+    folder = _make_folder()
     try:
         (folder / MODULES).mkdir()
         write_import_paths(folder)
