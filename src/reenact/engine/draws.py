@@ -19,19 +19,21 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from reenact.engine.call import DRAWS_ENTRY, Call, Decision, Entry, Refuse, Serve, draw_call
 from reenact.engine.codecs import PlainCodec, ResultCodec, copy_value
 from reenact.engine.decision.machine import Machine
-from reenact.engine.decision.passthrough import PassThroughRules
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.lanes import Lane, Lanes
 from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Mutation, Name, Run, load_run, mutation_of
 from reenact.format.event import Data
-from reenact.store.source import SeekableSource
+
+if TYPE_CHECKING:
+    from reenact.engine.decision.passthrough import PassThroughRules
+    from reenact.store.source import SeekableSource
 
 __all__ = [
     "ABSENT",

@@ -23,6 +23,7 @@ __all__ = [
     "DROPPED",
     "LONGEST_CHUNK_RUN",
     "NO_VALUE",
+    "ON_EVERY_LINE",
     "ROOT_LANE",
     "SCHEDULE",
     "STOPPED",
@@ -75,6 +76,17 @@ TYPES: Final = (
     "state_mutation",
     "nondeterministic",
 )
+
+ON_EVERY_LINE: Final[dict[str, tuple[str, ...]]] = {
+    "llm_request": ("provider", "model", "inputHash", "toolSchemaHash"),
+    "llm_response": ("provider", "model", "stopReason", "usage"),
+    "tool_call": ("name", "callId"),
+    "tool_result": ("name", "callId", "ok"),
+    "nondeterministic": ("source", "key", "valueHash"),
+    "state_mutation": ("type",),
+}
+"""Fields of ``data`` that each line of a log has literally, also where the payload is stored as a
+delta: other readers of JSONL need nothing else to list model calls and tools."""
 
 Data = dict[str, Any]
 

@@ -6,7 +6,7 @@ typed value back. Fields that a later version or a boundary adds live in ``extra
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
@@ -15,7 +15,6 @@ from reenact.format.decoders import build_decoders
 from reenact.format.event import Data, Event
 
 __all__ = [
-    "ON_EVERY_LINE",
     "PAYLOADS",
     "ErrorInfo",
     "LlmRequest",
@@ -167,17 +166,6 @@ PAYLOADS: dict[str, type[Payload]] = {
     )
 }
 build_decoders(*PAYLOADS.values())
-
-ON_EVERY_LINE: Final[dict[str, tuple[str, ...]]] = {
-    "llm_request": ("provider", "model", "inputHash", "toolSchemaHash"),
-    "llm_response": ("provider", "model", "stopReason", "usage"),
-    "tool_call": ("name", "callId"),
-    "tool_result": ("name", "callId", "ok"),
-    "nondeterministic": ("source", "key", "valueHash"),
-    "state_mutation": ("type",),
-}
-"""Fields of ``data`` that each line of a log has literally, also where the payload is stored as a
-delta: other readers of JSONL need nothing else to list model calls and tools."""
 
 
 def read(event: Event) -> Payload | None:

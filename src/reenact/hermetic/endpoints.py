@@ -18,8 +18,7 @@ import struct
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from reenact.hermetic.call_origin import calling_module
@@ -48,7 +47,10 @@ __all__ = [
     "text",
 ]
 
-_Ip = IPv4Address | IPv6Address
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+    _Ip = IPv4Address | IPv6Address
 
 _KERNEL = frozenset(
     number
@@ -87,6 +89,9 @@ def is_kernel(family: int) -> bool:
 
 def ip_of(host: Any) -> _Ip | None:
     """The address that ``host`` is written as; None for a name. ``localhost`` is 127.0.0.1."""
+    # Deferred: most programs never connect to anything.
+    from ipaddress import IPv4Address, IPv6Address, ip_address
+
     name = text(host).strip("[]").partition("%")[0].lower()
     if name in _LOCAL_NAMES:
         return IPv4Address("127.0.0.1")

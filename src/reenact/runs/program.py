@@ -17,7 +17,6 @@ import msgspec
 from reenact._plugins import preset
 from reenact.boundaries.processes.injection import inject_with
 from reenact.boundaries.registry import PATCHES, covered, uncovered
-from reenact.engine.decision.usage_ledger import UsageLedger
 from reenact.engine.patches.patch import DeferredPatch, Patch, PatchSet
 from reenact.engine.session.current import current
 from reenact.engine.session.factory import open_resources
@@ -225,6 +224,11 @@ def _settings(
     pool: str | None,
     told: Callable[[BaseException], None],
 ) -> Settings:
+    ledger = None
+    if plan.mode == "replay":
+        from reenact.engine.decision.usage_ledger import UsageLedger
+
+        ledger = UsageLedger(folder)
     location = {"tape" if plan.tape else "capture": plan.path}
     mode: SessionMode = plan.mode
     guest = not plan.owner
@@ -247,7 +251,7 @@ def _settings(
         lane=lane if guest else None,
         pool=pool,
         guest=guest,
-        ledger=UsageLedger(folder) if mode == "replay" else None,
+        ledger=ledger,
         fork=plan.fork,
         alter=_alter,
         into=None if plan.into is None else Path(plan.into),

@@ -38,7 +38,6 @@ from reenact.runs.reports import (
     write_report,
 )
 from reenact.store.files import new_capture_path, unwritable
-from reenact.store.reader import open_recording, part_path
 from reenact.store.sinks.directory import DirectorySink
 
 __all__ = ["RecordRun"]
@@ -226,7 +225,9 @@ class RecordRun:
         summary = Summary(mode=self._mode, recording=self._path, exit_code=code)
         summary.add(reports)
         if kept and self._path.exists():
+            # Deferred: the program does not wait for these.
             from reenact.engine.decision.recorded_calls import RecordedCalls
+            from reenact.store.reader import open_recording
 
             with open_recording(self._path) as source:
                 script = RecordedCalls(source)
@@ -247,11 +248,15 @@ def _is_recorded(path: Path) -> bool:
     try:
         if path.is_dir():
             return any(path.iterdir())
+        from reenact.store.reader import part_path
+
         return path.exists() or part_path(path).exists()
     except OSError as error:
         raise unwritable(path, error) from None
 
 
 def _read_environment(path: Path) -> Environment:
+    from reenact.store.reader import open_recording
+
     with open_recording(path) as source:
         return recorded_environment(source)

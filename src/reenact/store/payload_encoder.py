@@ -14,8 +14,7 @@ from reenact.errors import ValueRefused
 from reenact.format import delta
 from reenact.format.canonical import digest, digest_bytes, exact
 from reenact.format.content_hash import has_volatile_parts
-from reenact.format.event import Data, Draft
-from reenact.format.payloads import ON_EVERY_LINE
+from reenact.format.event import ON_EVERY_LINE, Data, Draft
 from reenact.format.readable_body import to_readable
 from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.blobs import Blobs

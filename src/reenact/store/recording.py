@@ -7,7 +7,7 @@ import sys
 from functools import cache, lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
@@ -17,7 +17,6 @@ from reenact.errors import ReenactError, UsageError
 from reenact.format.canonical import digest
 from reenact.format.event import ROOT_LANE, TYPES, Data, Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, Origin, PolicyRef, RedactionInfo, Seed
-from reenact.format.payloads import PAYLOADS, Payload
 from reenact.policy.redaction.redactor import Profile, Redactor
 from reenact.store.files import EVENTS
 from reenact.store.log import Durability
@@ -25,6 +24,9 @@ from reenact.store.seal import own_seal
 from reenact.store.sinks.base import Options, Sink
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.warning import Warn, print_warning
+
+if TYPE_CHECKING:
+    from reenact.format.payloads import Payload
 
 __all__ = ["Recording", "again", "default_profile", "make_seed", "start_recording"]
 
@@ -85,6 +87,8 @@ class Recording:
 
 
 def _untyped(event: Payload | str, data: Data | None) -> tuple[str, Data]:
+    from reenact.format.payloads import PAYLOADS, Payload  # sessions write no typed events
+
     if isinstance(event, Payload):
         return event.event_type, event.to_data()
     if data is None:

@@ -9,11 +9,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import SinkError, SinkUnwritable, UsageError
 from reenact.format.event import Draft

@@ -3,10 +3,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import (
     RecordingExists,

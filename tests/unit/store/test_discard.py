@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import SinkError, SinkUnwritable, WriterBusy
 from reenact.format.canonical import digest_bytes

@@ -5,13 +5,13 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor

@@ -6,11 +6,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import SinkError, UsageError, ValueRefused
 from reenact.format.event import Draft

@@ -3,10 +3,10 @@ from __future__ import annotations
 import io
 import lzma
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import RecordingDamaged, RecordingExists, RecordingMissing, SinkUnwritable
 from reenact.policy.redaction.redactor import Redactor

@@ -3,12 +3,12 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import RecordingDamaged
 from reenact.format.canonical import decode, exact

@@ -5,11 +5,11 @@ import random
 import shutil
 import threading
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reenact.errors import (
     RecordingDamaged,

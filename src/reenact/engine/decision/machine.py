@@ -31,8 +31,6 @@ from reenact.engine.call import (
     Serve,
     draw_call,
 )
-from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher, Matcher
-from reenact.engine.decision.recorded_calls import RecordedCalls
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.request import ObservedRequest, request_of
 from reenact.engine.update.changes import NO_CHANGES, UpdateChanges, UpdateOutcome
@@ -45,6 +43,8 @@ from reenact.policy.matching import Comparer
 from reenact.policy.model import Action, Policy, SessionMode
 
 if TYPE_CHECKING:
+    from reenact.engine.decision.matcher import Matcher
+    from reenact.engine.decision.recorded_calls import RecordedCalls
     from reenact.engine.divergence.diagnosis import Diagnosis
 
 __all__ = [
@@ -211,6 +211,9 @@ def make_matcher(policy: Policy, script: RecordedCalls, comparer: Comparer) -> M
 
     def key_of(entry: Entry) -> str:
         return comparer.key(entry_identity(entry))
+
+    # Deferred: a recording has no calls to match.
+    from reenact.engine.decision.matcher import LaneMatcher, LookupMatcher
 
     return (LookupMatcher if policy.match == "lookup" else LaneMatcher)(script, key_of)
 
@@ -429,7 +432,7 @@ class Machine(DivergenceLog):
     def _refusal(self, call: Call, key: str) -> PolicyRefused | None:
         if not call.capability:
             return self._access.unlisted(call.kind, call.operation)
-        refusal = self._access.refusal(
+        refusal: PolicyRefused | None = self._access.refusal(
             call.capability, call.kind, call.operation, self._calls[call.capability]
         )
         if refusal is None and call.replay == "pass" and self._action(call) == "pass":

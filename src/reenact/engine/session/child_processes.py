@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from reenact.engine.decision.machine import Machine
-from reenact.engine.decision.recorded_calls import EventReader, RecordedCalls
 from reenact.engine.draws import Draws
 from reenact.engine.lanes import Lane, Lanes
 from reenact.engine.patches.patch import PatchSet
@@ -38,6 +37,7 @@ from reenact.format.event import Event
 from reenact.store.log import forget_syncers, pause_syncers
 
 if TYPE_CHECKING:
+    from reenact.engine.decision.recorded_calls import EventReader, RecordedCalls
     from reenact.engine.fork.forked_run import ForkedRun
     from reenact.store.source import SeekableSource
 

@@ -2,7 +2,7 @@
 
 :func:`open_resources` opens the recording that is read and starts the one that is written. The
 code that writes (``recording.sinks``) and the code that explains divergences are loaded only when
-needed. The same applies to the machine and its parts: the parent process of a recording only opens
+needed. The same applies to readers, and to the machine and its parts: the parent process of a recording only opens
 resources. Comparers are cached, because an app opens a session for each request with the same rules
 and the same redactor.
 """
@@ -27,9 +27,6 @@ from reenact.policy.access import KNOWN, Access, over_bytes, over_entries
 from reenact.policy.model import DEFAULT
 from reenact.policy.paths import rrbin_of
 from reenact.store.files import unwritable
-from reenact.store.reader import open_recording, part_path, unreadable
-from reenact.store.seal import Seal, key_path, load_key
-from reenact.store.source import LogSource, SeekableSource
 
 if TYPE_CHECKING:
     from reenact.engine.decision.machine import Machine
@@ -39,7 +36,9 @@ if TYPE_CHECKING:
     from reenact.engine.fork.forked_run import ForkedRun, ForkSession
     from reenact.policy.matching import Comparer, Rules
     from reenact.policy.redaction.redactor import Redactor
+    from reenact.store.seal import Seal
     from reenact.store.sinks.copy import CopyOnWriteSink
+    from reenact.store.source import LogSource, SeekableSource
 
 __all__ = [
     "make_comparer",
@@ -61,6 +60,8 @@ def open_resources(settings: Settings) -> SessionResources:
     try:
         source = _source(settings, settings.path)
     except OSError as error:  # a folder that must not be listed, a name that is too long
+        from reenact.store.reader import unreadable
+
         reads = settings.mode == "replay"
         raise (unreadable if reads else unwritable)(settings.path, error) from None
     profile = source.manifest().redaction.profile if source is not None else None
@@ -85,6 +86,8 @@ def _own_key(source: SeekableSource | None) -> Seal | None:
     """The user's key, where the recording has values that it opens."""
     if source is None or source.manifest().sealed is None:
         return None
+    from reenact.store.seal import Seal, key_path, load_key
+
     key = load_key(key_path(dict(os.environ)))
     return None if key is None else Seal(key)
 
@@ -99,13 +102,19 @@ def _source(settings: Settings, path: Path) -> LogSource | None:
     if settings.mode == "replay":
         return _open(path)
     wanted = settings.mode in ADDING_MODES or settings.append
+    if not wanted:
+        return None
+    from reenact.store.reader import part_path
+
     # An unfinished tape counts as existing: opening it raises with a hint.
     exists = path.exists() or (settings.tape and part_path(path).exists())
     is_new = not settings.tape and path.is_dir() and not any(path.iterdir())
-    return _open(path) if wanted and exists and not is_new else None
+    return _open(path) if exists and not is_new else None
 
 
 def _open(path: Path) -> LogSource:
+    from reenact.store.reader import open_recording
+
     try:
         return open_recording(path)
     except RecordingMissing as error:

@@ -11,14 +11,14 @@ from reenact._system import Clock
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.policy.model import DEFAULT
-from reenact.store.seal import Seal
-from reenact.store.source import SeekableSource
 
 if TYPE_CHECKING:
     from reenact.engine.fork.plan import ForkPlan
     from reenact.policy.redaction.redactor import Redactor
+    from reenact.store.seal import Seal
     from reenact.store.sinks.base import CopySink
     from reenact.store.sinks.copy import BranchSink, Copier, CopyOnWriteSink
+    from reenact.store.source import SeekableSource
 
 __all__ = ["SessionResources"]
 

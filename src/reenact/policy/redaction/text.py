@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -36,7 +37,6 @@ _USERINFO = lazy_pattern(
 )
 # A URL in a parameter of a URL in a parameter.
 _DEEPEST_ENCODING = 3
-_BY_CLUE = ClueIndex((clue, at) for at, shape in enumerate(SHAPES) for clue in shape.clues())
 _PARAMETER = lazy_pattern(r"[^&\"'<>\\`\x00-\x20\x7f]+")
 
 
@@ -113,9 +113,15 @@ def _mapped(view: View, found: Iterable[Finding]) -> Iterator[Finding]:
         yield structs.replace(one, start=view.original(one.start), end=view.original(one.end))
 
 
+@cache
+def _shapes_by_clue() -> ClueIndex[int]:
+    """Return the index of the shapes. Most programs have nothing that is looked up in it."""
+    return ClueIndex((clue, at) for at, shape in enumerate(SHAPES) for clue in shape.clues())
+
+
 def _shapes(searched: IndexedText) -> Iterator[Finding]:
     # In the order of the table: the first of two that find the same names the rule.
-    for number in sorted(set(_BY_CLUE.fitting(searched.index, searched.low))):
+    for number in sorted(set(_shapes_by_clue().fitting(searched.index, searched.low))):
         shape = SHAPES[number]
         for match in shape.matches(searched):
             start, end = match.span("s") if "s" in shape.exact.groupindex else match.span()

@@ -7,9 +7,10 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from reenact.errors import SinkError
 from reenact.format.event import Draft, Prefix
@@ -80,11 +81,10 @@ class CopySink(Sink, Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Settings and dependencies of a sink. Tests pass fakes here."""
 
-    redactor: Redactor = field(default_factory=Redactor)
+    redactor: Redactor = msgspec.field(default_factory=Redactor)
     seal: Seal | None = None
     durability: Durability = "interval"
     blob_threshold: int = BLOB_THRESHOLD

@@ -8,7 +8,6 @@ the server's date. Only changed events have new lines.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import os
 import re
@@ -99,7 +98,7 @@ class TapeSink:
         self.path = Path(path)
         self._clock = clock
         self._keeps = keeps
-        self._options = dataclasses.replace(
+        self._options = msgspec.structs.replace(
             options or Options(), deltas=False, shows=True, seal=None
         )
         self._replace = replace
