@@ -45,10 +45,13 @@ def run(setting: Setting) -> Iterator[Row]:
         {
             "bare": children_cpu([sys.executable, "-c", "pass"], environ),
             "import": children_cpu([sys.executable, "-c", "import reenact"], environ),
+            "run help": children_cpu([sys.executable, "-c", ENTRY, "run", "--help"], environ),
         },
         max(15, setting.rounds),
     )
-    yield ratio("import reenact: / python -c pass", used["import"], used["bare"], at_most(2))
+    bare = used["bare"]
+    yield ratio("import reenact: / python -c pass", used["import"], bare, at_most(2))
+    yield ratio("reenact run --help: / python -c pass", used["run help"], bare, at_most(5))
 
 
 def environment(folder: Path) -> dict[str, str]:
