@@ -6,19 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import IO, Any
 
+import pytest
+
 import reenact
 from reenact.format.event import Event
+from tests.conftest import SOAK
 from tests.contract.endpoints import ENDPOINTS
 from tests.contract.server import Exchange, Handler, Server
 
-__all__ = ["PATIENCE", "SERVES", "Ran", "Started", "Theatre", "reenact_command"]
+__all__ = ["PATIENCE", "SERVES", "Ran", "Started", "Theatre", "joined", "reenact_command"]
 
 PATIENCE = 120
 """Seconds after which a test gives up on a process. No verdict depends on it."""
@@ -60,6 +63,15 @@ ASK = """
             return answer.read().decode()
 """
 """The module ``ask``, which every program can import: a client that loads quickly."""
+
+
+def joined(bodies: Mapping[str, str], count: int, alone: Collection[str] = ()) -> list[Any]:
+    """Parameters that have ``count`` bodies of programs each, to be run one after the other in one
+    process, and one each for those that have to be ``alone``. In ``make soak`` all are alone."""
+    names, size = sorted(set(bodies) - set(alone)), 1 if SOAK else count
+    parts = [names[start : start + size] for start in range(0, len(names), size)]
+    parts += [[name] for name in alone]
+    return [pytest.param([bodies[name] for name in part], id="-".join(part)) for part in parts]
 
 
 def reenact_command(*words: str | Path) -> list[str]:

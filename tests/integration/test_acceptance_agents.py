@@ -443,15 +443,19 @@ def test_volatile_prompt_matches_without_any_rule(theatre: Theatre) -> None:
 
 
 @pytest.mark.slow
-def test_a_300_turn_chat_stays_within_twice_its_new_text(scripted: World, tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_a_300_turn_chat_stays_within_twice_its_new_text(
+    scripted: World, tmp_path: Path, rounds: Callable[[int, int], int]
+) -> None:
+    turns = rounds(100, 300)
     new = 0
     messages: tuple[Any, ...] = ()
     with reenact.session(capture=tmp_path / "c", mode="record"):
-        for turn in range(300):
+        for turn in range(turns):
             words = f"tell {turn}, {prose(turn, 20)}"
             result = run_agent(scripted.model(), words, messages=messages).check()
             messages = result.messages
             new += len(words) + len(result.output)
     size = sum(path.stat().st_size for path in (tmp_path / "c").rglob("*") if path.is_file())
-    assert len(messages) == 600
+    assert len(messages) == 2 * turns
     assert size <= 2 * new, f"{size:,} bytes for {new:,} of new text: {size / new:.2f}"

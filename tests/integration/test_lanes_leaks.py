@@ -206,7 +206,7 @@ async def _no_time() -> int:
 def test_a_hundred_thousand_lanes_cost_what_the_first_ones_cost(
     memory_path: Path, rounds: Callable[[int, int], int]
 ) -> None:
-    batches, size = rounds(20, 200), 500
+    batches, size = rounds(10, 200), 500
 
     async def batch(session: Session) -> None:
         calls = [session.aio.call("call", {}, _no_time, capability=CAPABILITY) for _ in range(size)]

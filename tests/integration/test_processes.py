@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 import reenact
 from reenact.policy.model import Budgets, Mode, Policy
-from tests.integration.running import Theatre
+from tests.integration.running import Theatre, joined
 from tests.unit.policy.sets import POLICY, put_set
 
 TALKING = {
@@ -272,11 +273,9 @@ from time import sleep
 """
 
 
-@pytest.mark.parametrize("name", sorted(TALKING))
-def test_what_a_program_learns_from_others(name: str, theatre: Theatre) -> None:
-    theatre.write("program.py", TALKING[name])
-    program = theatre.folder / "program.py"
-    program.write_text(HEAD + program.read_text("utf-8"), encoding="utf-8")
+@pytest.mark.parametrize("bodies", joined(TALKING, 10, alone=["files_of_its_own"]))
+def test_what_a_program_learns_from_others(bodies: list[str], theatre: Theatre) -> None:
+    theatre.write("program.py", HEAD + "".join(map(dedent, bodies)))
     assert theatre.check("program.py").code == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.running import Theatre
+from tests.integration.running import Theatre, joined
 
 HEAD = """
 import asyncio, os, signal, sys
@@ -124,8 +124,9 @@ TALKING = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(TALKING))
-def test_what_a_program_learns_from_others(name: str, theatre: Theatre) -> None:
-    program = f"{HEAD}\nasync def main():\n{TALKING[name]}\nasyncio.run(main())\n"
+@pytest.mark.parametrize("bodies", joined(TALKING, 7))
+def test_what_a_program_learns_from_others(bodies: list[str], theatre: Theatre) -> None:
+    mains = [f"async def main():\n{body}\nasyncio.run(main())\n" for body in bodies]
+    program = f"{HEAD}\n{''.join(mains)}"
     theatre.folder.joinpath("program.py").write_text(program, encoding="utf-8")
     assert theatre.check("program.py").code == 0

@@ -22,6 +22,7 @@ import websockets
 import reenact
 from reenact import DivergenceError, Redactor, Session
 from reenact.policy.redaction.redactor import Profile
+from tests.conftest import SOAK
 from tests.integration.chatting import Chat
 from tests.leak.exchanges import CLIENTS, Answer, Exchange, Server, exchanges
 from tests.leak.planted import Plant, known_value, plant_shape
@@ -153,7 +154,7 @@ def test_no_secret_is_in_a_divergence(
     with room.session("record"):
         CLIENTS["httpx"]("POST", f"http://127.0.0.1:{server.port}/other", (), b'{"a": 1}')
     for number, each in enumerate(ALL):
-        for strict in (True, False):
+        for strict in (True, False) if SOAK else (number % 2 == 0,):
             try:
                 with room.session("replay", strict=strict, unused="warn") as session:
                     CLIENTS["httpx"](each.method, server.url(each, number), each.headers, each.body)
