@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from reenact.cli._client import Client, refusal
+from reenact.cli.server._replays import WAYS_OUT as COMMAND_WAYS_OUT
 from reenact.cli.server._replays import not_completed, request_replay, wait_for
 from reenact.errors import ReenactError, ServerMisused, ServerRefused, ServerUnusable, UsageError
 from reenact.exchange.client.address import Secret, parse_address
 from reenact.server.problems import STATUS
+from reenact.server.web.replays.replay import WAYS_OUT
 from tests.cli.conftest import Run
 
 KEY = "-".join(["rnk", "user", "of", "nobody"])
@@ -256,3 +258,7 @@ def test_an_answer_that_is_no_replay(scripted: Scripted, run: Run) -> None:
     ran = run("exchange", "replay", "x-1")
     assert ran.code == 3
     assert "is no replay" in ran.err
+
+
+def test_pages_know_a_way_out_of_all_that_commands_know_one_of() -> None:
+    assert set(WAYS_OUT) == set(COMMAND_WAYS_OUT)

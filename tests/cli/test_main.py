@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact._version import __version__
+from reenact import __version__
 from reenact.cli._commands import TABLE
 from reenact.cli._parser import Command, Group, command_parser, find_command, make_parser
 from tests.cli.conftest import Run

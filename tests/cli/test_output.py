@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import pty
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.cli._output import (
+    Progress,
     clip,
     count,
     escape_controls,
@@ -151,3 +156,33 @@ def test_lines_fit_and_nothing_in_them_is_obeyed(width: int) -> None:
     lines = list(table_lines(items, (("a", field("a")), ("b", field("b"))), width))
     assert max(map(len, lines)) <= width
     assert all(line.isprintable() for line in lines)
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
+    out = io.StringIO()
+    progress = Progress(2_000, out=out)
+    for number in range(2_000):
+        progress.step(Counter(ok=number + 1))
+    progress.end()
+    (line,) = out.getvalue().splitlines()
+    assert line.startswith("reenact: 2,000/2,000  ")
+    assert line.endswith("/s  in 0 s  2,000 ok")
+
+
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_progress_fits_on_one_line_of_a_terminal(width: int) -> None:
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with open(theirs, "w", encoding="ascii") as out:
+        progress = Progress(1, out=out)
+        progress.step(Counter(diverged=1_000_000, failed=2_000_000))
+        progress.end()
+        said = os.read(ours, 4_096).decode()
+    os.close(ours)
+    line = said.removeprefix("\r\x1b[K").partition("\r\n")[0]
+    assert 0 < len(line) < width
+    assert ("[####" in line) == (width == 200)

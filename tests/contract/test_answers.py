@@ -17,7 +17,7 @@ from tests.contract.endpoints import ENDPOINTS, TEXT
 from tests.contract.server import Server
 from tests.contract.stage import Stage
 
-pytestmark = pytest.mark.thinned(2)
+pytestmark = pytest.mark.thinned(3)
 
 
 def _json(answer: Answer) -> Any:

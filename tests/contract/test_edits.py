@@ -17,7 +17,7 @@ from tests.contract.clients.every import able, named
 from tests.contract.clients.face import Client, Pairs
 from tests.contract.stage import Stage
 
-pytestmark = pytest.mark.thinned(3)
+pytestmark = pytest.mark.thinned(4)
 
 JSON = ("Content-Type", "application/json")
 REPRESENTATIVE = ("httpx2", "httpx-async", "requests", "urllib3", "aiohttp", "http.client")

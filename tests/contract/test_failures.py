@@ -12,7 +12,7 @@ from tests.contract.clients.cases import every
 from tests.contract.clients.face import Client
 from tests.contract.stage import Stage, outcome
 
-pytestmark = pytest.mark.thinned(2)
+pytestmark = pytest.mark.thinned(3)
 
 _SHORT = 0.3
 

@@ -17,7 +17,7 @@ from tests.contract.clients.threads import Threads
 from tests.contract.server import Exchange, Gone, Handler
 from tests.contract.stage import Stage, outcome
 
-pytestmark = pytest.mark.thinned(3)
+pytestmark = pytest.mark.thinned(4)
 
 _BROKEN = {
     "longer-than-said": b"3\r\nhello\r\n0\r\n\r\n",

@@ -13,7 +13,7 @@ from tests.contract.clients.face import Client
 from tests.contract.endpoints import SSE, TEXT
 from tests.contract.stage import Stage
 
-pytestmark = pytest.mark.thinned(2)
+pytestmark = pytest.mark.thinned(3)
 
 
 @every()

@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from reenact._system import Clock
 from reenact.format.canonical import digest
 from reenact.format.event import Draft
 from reenact.format.manifest import FORMAT, Model, Origin, PolicyRef, RedactionInfo, Seed
@@ -45,6 +44,7 @@ from reenact.store.sign import sign
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import Clock
 
 START = 1_735_689_600_000
 """2025-01-01, in milliseconds since the epoch."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import reenact
-from reenact._system import pause
 from reenact.engine.call import SCHEDULE
 from reenact.engine.session.session import Session
+from tests.clocks import pause
 
 __all__ = ["NEAR", "Program", "World", "check_replays", "lane_tree", "record", "replay", "schedule"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import anyio.from_thread
 import anyio.to_thread
 
-from reenact._system import pause
+from tests.clocks import pause
 from tests.integration.racing import NEAR, Program, World
 
 __all__ = ["PROGRAMS"]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from reenact import Draft, Redactor, open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingError
 from reenact.format.manifest import Manifest
 from reenact.store.recording import make_seed
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import start_clock
 
 __all__ = ["Snapshot", "outcome", "read", "small_drafts", "start_small", "write_small"]
 

@@ -56,14 +56,15 @@ EVERYTHING = """
 """
 
 SURROUNDINGS = {
-    "as it is": {},
     "hash seed 0": {"PYTHONHASHSEED": "0"},
+    "as it is": {},
     "hash seed 5, Kathmandu": {"PYTHONHASHSEED": "5", "TZ": "Asia/Kathmandu"},
     "hash seed 77, C": {"PYTHONHASHSEED": "77", "LC_ALL": "C", "TZ": "America/St_Johns"},
 }
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("where", SURROUNDINGS)
 def test_a_program_that_draws_everything(where: str, theatre: Theatre) -> None:
     theatre.write("prog.py", EVERYTHING)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from reenact import Draft, Redactor, open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingDamaged
 from reenact.policy.redaction.redactor import PLACEHOLDER
 from reenact.store.recording import make_seed
@@ -18,6 +17,7 @@ from reenact.store.recover import recover
 from reenact.store.seal import Seal, read_sealed, restore
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
+from tests.clocks import start_clock
 from tests.integration.scenes import KEY, PASSWORDS
 
 CHANGES: dict[str, Callable[[bytes, int], bytes]] = {

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from reenact import open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import (
     RecordingDamaged,
     RecordingError,
@@ -23,6 +22,7 @@ from reenact.errors import (
     RecordingUnfinished,
 )
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.conftest import SOAK
 from tests.integration.small import small_drafts, start_small
 
@@ -86,6 +86,7 @@ def _places(content: bytes, change: str, cut_damage: bool) -> range:
 
 
 @pytest.mark.soak
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cut_damage", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("file", FILES)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from reenact import open_recording, start_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingExists, RecordingMissing, RecordingUnfinished
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.integration.processes import run_program
 from tests.integration.scenes import OLD, PARTS, SECRET_ANSWER, TAPE_STORY
 from tests.integration.stories import brief_story, story_of

@@ -83,6 +83,7 @@ SURROUNDINGS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("surroundings", SURROUNDINGS)
 def test_in_other_surroundings(theatre: Theatre, surroundings: str) -> None:
     recorded = theatre.record("program.py", LC_ALL="C.UTF-8")

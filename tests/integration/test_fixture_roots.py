@@ -13,7 +13,7 @@ import reenact
 from reenact import PathRefused, PolicyInvalid, PolicyRefused, RrError, rr
 from reenact.policy.index import pinned_index
 from tests.unit.policy.sets import POLICY, SANITIZER, put, put_set
-from tests.unit.policy.test_paths import REFUSED
+from tests.unit.policy.unsafe_names import REFUSED
 
 SMOKE = {**POLICY, "id": "smoke_v1"}
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from reenact import open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingDamaged, RecordingError
 from reenact.format.canonical import digest, digest_bytes
 from reenact.store.log import Tally
 from reenact.store.pack import pack
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.integration.small import write_small
 
 DIGEST = "sha256:" + "0" * 64

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from reenact import verify
+from tests.conftest import SOAK
 from tests.integration.running import Ran, Theatre
 
 pytestmark = pytest.mark.slow
@@ -98,8 +99,9 @@ def test_times_and_texts_are_those_of_the_recorded_place(theatre: Theatre, then:
     recorded = theatre.record("program.py", **WHERE[then])
     assert recorded.code == 0, recorded.err
     verify(theatre.folder / "c")
-    for now, environ in WHERE.items():
-        assert theatre.replay("program.py", **environ).own == recorded.own, now
+    places = list(WHERE)
+    for now in places if SOAK else [places[places.index(then) - 1]]:
+        assert theatre.replay("program.py", **WHERE[now]).own == recorded.own, now
 
 
 def test_what_the_machine_is_and_who_the_process_is(theatre: Theatre) -> None:

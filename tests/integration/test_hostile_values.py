@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from reenact import Draft, Redactor, ValueRefused, open_recording, start_recording, verify
-from reenact._system import start_clock
 from reenact.format.canonical import digest_bytes
 from reenact.store.recording import make_seed
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import start_clock
 
 pytestmark = pytest.mark.thinned(2)
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from reenact import open_recording, start_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinished
 from reenact.store.recover import recover
 from reenact.store.seal import Seal, read_sealed, restore
+from tests.clocks import start_clock
+from tests.conftest import SOAK
 from tests.integration.processes import run_program
 from tests.integration.scenes import KEY, OLD, PARTS, SECRET_ANSWER, TAPE_STORY
 from tests.integration.stories import brief_story, story_of
@@ -21,11 +22,12 @@ Story = list[tuple[str, str, dict[str, Any]]]
 
 
 def _killed_places(scenario: str, folder: Path) -> list[Path]:
-    done = run_program("kill_at_each_step", scenario, folder)
+    """A folder for each step before which the scenario was killed: in ``make test`` every third."""
+    done = run_program("kill_at_each_step", scenario, folder, "1" if SOAK else "3")
     assert done.returncode == 0, done.stderr
-    steps = int(done.stdout.split()[-1])
-    assert steps > 3, "the scenario does almost nothing"
-    return [folder / str(step) for step in range(1, steps + 1)]
+    places = sorted(folder.iterdir(), key=lambda place: int(place.name))
+    assert len(places) > 3, "the scenario does almost nothing"
+    return places
 
 
 def _read(path: Path) -> Story:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reenact import Event, open_recording, verify
-from reenact._system import start_clock
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.integration.processes import Acks, let_some_instants_pass, start_program
 from tests.integration.stories import index_of, long_story, story_of
 

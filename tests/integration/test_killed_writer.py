@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from reenact import open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingDamaged, RecordingError, RecordingMissing, RecordingUnfinished
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.integration.processes import Acks, let_some_instants_pass, start_program
 from tests.integration.stories import long_story, story_of
 

@@ -16,4 +16,4 @@ from tests.integration.racing_threads import PROGRAMS
 def test_a_replay_of_threads_ends_as_the_recording_did(
     program: Program, memory_path: Path, rounds: Callable[[int, int], int]
 ) -> None:
-    check_replays(program, memory_path, recordings=rounds(2, 40), replays=rounds(3, 10))
+    check_replays(program, memory_path, recordings=rounds(1, 40), replays=rounds(3, 10))

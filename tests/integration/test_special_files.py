@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from reenact import open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingDamaged
 from reenact.store.pack import pack
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 from tests.integration.small import start_small, write_small
 
 FILES = ("manifest.json", "events.jsonl", "blobs")

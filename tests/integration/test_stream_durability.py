@@ -21,11 +21,11 @@ import pytest
 
 import reenact
 from reenact import DivergenceError, Session, open_recording, verify
-from reenact._system import start_clock
 from reenact.boundaries.http.api import Head, Request, ask
 from reenact.cli.main import main as reenact_command
 from reenact.store.journal import journal_path
 from reenact.store.recover import Recovery, recover
+from tests.clocks import start_clock
 from tests.integration.processes import Acks, start_program
 
 CONTAINERS = ["capture", "tape"]

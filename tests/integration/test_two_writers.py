@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from reenact import start_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingExists, RecordingUnfinished, SinkError, WriterBusy
 from reenact.store.reader import open_recording
 from reenact.store.recover import recover
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.segments import join_directory
+from tests.clocks import start_clock
 from tests.integration.processes import Acks, start_program
 from tests.integration.stories import brief_story
 

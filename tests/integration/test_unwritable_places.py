@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from reenact import open_recording, start_recording, verify
-from reenact._system import start_clock
 from reenact.errors import RecordingExists, RecordingUnfinished, ReenactError, SinkUnwritable
 from reenact.store.recover import recover
 from reenact.store.seal import Seal, key_path, load_key, read_sealed, restore
+from tests.clocks import start_clock
 from tests.integration.processes import run_program
 from tests.integration.scenes import PASSWORDS
 

@@ -19,7 +19,7 @@ from reenact.policy.redaction.redactor import Profile
 from tests.conftest import SOAK
 from tests.leak.places import BY_NAME, FREE
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
-from tests.leak.test_leaks import Planted, _decoded, _leaks
+from tests.leak.search import Planted, decoded, leaks
 
 PLACE = "in a session"
 FEW_PLACES = ("text", "nested", "in a query", "in pairs of headers", "as bytes", "in a repr")
@@ -79,7 +79,7 @@ class Room:
             parts.append(file.name.encode())
             if file.is_file():
                 content = file.read_bytes()
-                parts += (content, *_decoded(content))
+                parts += (content, *decoded(content))
         return b"\n".join(parts)
 
 
@@ -159,9 +159,9 @@ def test_no_secret_of_a_session_is_in_any_file_or_message(
     if container == "capture":  # sealed, and the key is here
         assert again == made
     verify(tmp_path / "recording")
-    assert _leaks(room.everything(), EVERYTHING) == []
+    assert leaks(room.everything(), EVERYTHING) == []
     captured = capfd.readouterr()
-    assert _leaks((captured.out + captured.err).encode(), EVERYTHING) == []
+    assert leaks((captured.out + captured.err).encode(), EVERYTHING) == []
 
 
 def test_the_search_would_find_what_a_session_writes(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_search_would_find_what_a_session_writes(tmp_path: Path) -> None:
     with room.session("record") as session:
         for _, plant, value in ALL:
             _use(session, plant, value)
-    assert len(_leaks(room.everything(), EVERYTHING)) == len(EVERYTHING)
+    assert len(leaks(room.everything(), EVERYTHING)) == len(EVERYTHING)
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -193,9 +193,9 @@ def test_no_secret_is_in_a_divergence_or_a_report(
             room.said += traceback.format_exception_only(error)
         room.said.append(json.dumps(opened.report().to_json()))
         room.said += [str(one) for one in opened.divergences()]
-    assert _leaks(room.everything(), EVERYTHING) == []
+    assert leaks(room.everything(), EVERYTHING) == []
     captured = capfd.readouterr()
-    assert _leaks((captured.out + captured.err).encode(), EVERYTHING) == []
+    assert leaks((captured.out + captured.err).encode(), EVERYTHING) == []
 
 
 def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
             with pytest.raises(ValueRefused) as refused:
                 session.call("fetch", {_text(plant, value): {1}}, lambda: 1, capability="net.fetch")
             room.note(refused.value)
-    assert _leaks(room.everything(), EVERYTHING) == []
+    assert leaks(room.everything(), EVERYTHING) == []

@@ -14,8 +14,8 @@ from reenact.interop.rrbin import write as write_rrbin
 from reenact.rr import Entry
 from tests.leak.places import FREE
 from tests.leak.planted import SHAPES, Plant, plant_shape
-from tests.leak.test_leaks import Planted, _decoded, _leaks
-from tests.unit.interop.test_mitmproxy import REQUEST, RESPONSE, flow, packed
+from tests.leak.search import Planted, decoded, leaks
+from tests.unit.interop.mitmproxy_flows import REQUEST, RESPONSE, flow, packed
 
 KINDS = sorted(SHAPES)[:12]
 PLACES = ("url", "header", "cookie", "posted", "answer", "binary", "name")
@@ -118,7 +118,7 @@ def test_an_import_holds_no_secret(
     planted = [Planted(place, None, (plant,)) for place, plant in plants.items()]  # type: ignore[arg-type]
     content = FILES[name]({place: plant.text for place, plant in plants.items()})
     (tmp_path / name).write_bytes(content)
-    assert _leaks(content + b"\n".join(_decoded(content)), planted), "the search is blind"
+    assert leaks(content + b"\n".join(decoded(content)), planted), "the search is blind"
     out = tmp_path / "out"
     out.mkdir()
     tape = out / "t.jsonl"
@@ -130,7 +130,7 @@ def test_an_import_holds_no_secret(
     later = capfd.readouterr()
     written = b"\n".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
     everything = written + (said.out + said.err + later.out + later.err).encode()
-    assert _leaks(everything + b"\n".join(_decoded(everything)), planted) == []
+    assert leaks(everything + b"\n".join(decoded(everything)), planted) == []
 
 
 @pytest.mark.parametrize("place", ["text", "in a sentence", "nested", "in JSON in a string"])
@@ -156,4 +156,4 @@ def test_an_error_quotes_nothing_of_the_file(
         assert main(["import", str(tmp_path / name), "--json"]) == 3, name
     said = capfd.readouterr()
     planted = [Planted(place, None, (plant,))]  # type: ignore[arg-type]
-    assert _leaks((said.out + said.err).encode(), planted) == []
+    assert leaks((said.out + said.err).encode(), planted) == []

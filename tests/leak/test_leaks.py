@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import lzma
 import math
-import re
 import traceback
-from base64 import b64decode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ from typing import Any
 import pytest
 
 from reenact import Draft, Redactor, ReenactError, ValueRefused, open_recording, verify
-from reenact._system import start_clock
 from reenact.format.canonical import digest
 from reenact.policy.redaction.redactor import PLACEHOLDER, Profile
 from reenact.policy.redaction.tokens import SHAPES as DECLARED_SHAPES
@@ -27,9 +23,11 @@ from reenact.store.seal import Seal, read_sealed, restore
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import start_clock
 from tests.conftest import SOAK
 from tests.leak.places import BY_NAME, FREE, every_split
 from tests.leak.planted import NAMES, SHAPES, Plant, known_value, plant_name, plant_shape
+from tests.leak.search import Planted, decoded, leaks
 
 pytestmark = pytest.mark.thinned(2)
 
@@ -38,15 +36,6 @@ KNOWN = ("declared", "env")
 CONTAINERS = ["sealed directory", "directory", "tape.jsonl"]
 PARTS = 1 if SOAK else 3
 """In `make test` every third secret is in each place, and every secret in every third place."""
-
-
-@dataclass
-class Planted:
-    """One event, and the secrets in it."""
-
-    place: str
-    draft: Draft
-    plants: list[Plant] = field(default_factory=list)
 
 
 def _drafts(value: Any) -> Iterator[Draft]:
@@ -129,31 +118,10 @@ class Recorder:
             parts.append(str(file.relative_to(self.folder)).encode())
             if file.is_file():
                 content = file.read_bytes()
-                parts += (content, *_decoded(content))
+                parts += (content, *decoded(content))
         unpacked = lzma.decompress(packed.read_bytes())
-        parts += (unpacked, *_decoded(unpacked))
+        parts += (unpacked, *decoded(unpacked))
         return b"\n".join(parts)
-
-
-_BYTES = re.compile(rb'\$bytes\\*":\s*\\*"([A-Za-z0-9+/=]*)')
-
-
-def _decoded(content: bytes) -> Iterator[bytes]:
-    for match in _BYTES.finditer(content):
-        yield b64decode(match[1])
-
-
-# Needles are made of these, so that only such runs need to be searched.
-_RUN = re.compile(rb"[A-Za-z0-9\-]{12,}")
-
-
-def _leaks(haystack: bytes, planted: list[Planted]) -> list[str]:
-    runs = b"\n".join(set(_RUN.findall(haystack)))
-    return [
-        each.place
-        for each in planted
-        if any(needle in runs for plant in each.plants for needle in plant.needles())
-    ]
 
 
 def test_there_is_a_secret_for_every_shape_that_is_declared() -> None:
@@ -171,9 +139,9 @@ def test_the_search_finds_what_is_not_redacted(tmp_path: Path) -> None:
         sink.append(each.draft)
     sink.finalize()
     found = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
-    found += b"\n".join(_decoded(found))
+    found += b"\n".join(decoded(found))
     # A stream that is cut into pieces hides its secret from a search; so does base64 in a blob.
-    hidden = {each.place for each in ALL} - set(_leaks(found, ALL))
+    hidden = {each.place for each in ALL} - set(leaks(found, ALL))
     assert all("stream" in place for place in hidden), hidden
 
 
@@ -209,7 +177,7 @@ def full(request: pytest.FixtureRequest, make_full: Callable[[str, Profile], Rec
 
 def test_no_secret_is_in_any_file(full: Recorder) -> None:
     verify(full.path)
-    assert _leaks(full.everything(), ALL) == []
+    assert leaks(full.everything(), ALL) == []
 
 
 def test_what_is_not_secret_is_still_there(full: Recorder) -> None:
@@ -300,7 +268,7 @@ def test_a_secret_in_a_payload_that_becomes_a_blob_is_found(container: str, tmp_
             planted.append(Planted(plant.kind, draft, [plant]))
     assert recorder.sink.finalize().blobs.count > 0
     verify(recorder.path)
-    assert _leaks(recorder.everything(), planted) == []
+    assert leaks(recorder.everything(), planted) == []
 
 
 def _few(place: str) -> list[Plant]:
@@ -330,7 +298,7 @@ def test_a_secret_as_a_key_is_withheld_and_named_to_nobody(
             planted.append(Planted(plant.kind, draft, [plant]))
     recorder.sink.finalize()
     verify(recorder.path)
-    assert _leaks(recorder.everything(), planted) == []
+    assert leaks(recorder.everything(), planted) == []
 
 
 class _Odd:
@@ -373,14 +341,14 @@ def test_no_secret_is_in_the_text_of_an_exception(
     what: str, profile: Profile, tmp_path: Path
 ) -> None:
     recorder = Recorder(tmp_path, "sealed directory", profile)
-    leaks: list[str] = []
+    found: list[str] = []
     for plant in _few("beside a bad value"):
         for draft in _drafts(BAD[what](plant.text)):
             with pytest.raises(ValueRefused) as caught:
                 recorder.sink.append(draft)
             said = _everything_said(caught.value)
-            leaks += _leaks(said.encode("utf-8", "replace"), [Planted(plant.kind, draft, [plant])])
-    assert leaks == []
+            found += leaks(said.encode("utf-8", "replace"), [Planted(plant.kind, draft, [plant])])
+    assert found == []
     recorder.sink.finalize()
     verify(recorder.path)
 
@@ -396,7 +364,7 @@ def _everything_said(error: ReenactError) -> str:
 def test_a_secret_in_the_error_of_the_run_is_not_in_the_manifest(
     container: str, tmp_path: Path
 ) -> None:
-    leaks: list[str] = []
+    found: list[str] = []
     for plant in _one_of_each("in the end"):
         folder = tmp_path / plant.kind
         folder.mkdir()
@@ -404,5 +372,5 @@ def test_a_secret_in_the_error_of_the_run_is_not_in_the_manifest(
         recorder.sink.finalize("error", f"cannot log in with {plant.text} here")
         assert "cannot log in with" in str(verify(recorder.path).manifest.error)
         written = b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
-        leaks += _leaks(written, [Planted(plant.kind, ALL[0].draft, [plant])])
-    assert leaks == []
+        found += leaks(written, [Planted(plant.kind, ALL[0].draft, [plant])])
+    assert found == []

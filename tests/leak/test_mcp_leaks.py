@@ -10,7 +10,7 @@ import pytest
 from tests.frameworks.mcp.conftest import stage
 from tests.frameworks.mcp.staging import Stage
 from tests.leak.planted import SHAPES, Plant, plant_shape
-from tests.leak.test_leaks import Planted, _decoded, _leaks
+from tests.leak.search import Planted, decoded, leaks
 
 __all__ = ["stage"]
 
@@ -89,7 +89,7 @@ def test_no_secret_is_kept(stage: Stage) -> None:
     replayed = stage.replay("program")
     assert replayed.out == recorded.out, replayed.err
     said = (recorded.err + replayed.err).encode()
-    found = _leaks(said + _everything(stage.folder / "c"), _as_planted(planted))
+    found = leaks(said + _everything(stage.folder / "c"), _as_planted(planted))
     assert found == []
 
 
@@ -109,5 +109,5 @@ def _everything(folder: Path) -> bytes:
         parts.append(file.name.encode())
         if file.is_file():
             content = file.read_bytes()
-            parts += (content, *_decoded(content))
+            parts += (content, *decoded(content))
     return b"\n".join(parts)

@@ -12,8 +12,8 @@ import pytest
 from reenact import DivergenceError, Session
 from reenact.boundaries.http.api import Head, Request, ask
 from tests.leak.planted import Plant, plant_shape
-from tests.leak.test_http_leaks import Room
-from tests.leak.test_leaks import Planted
+from tests.leak.room import Room
+from tests.leak.search import Planted
 
 URL = "https://models.example.test/v1/chat/completions"
 JSON = ("content-type", "application/json")

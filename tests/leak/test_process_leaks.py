@@ -12,8 +12,8 @@ import pytest
 
 from reenact import DivergenceError
 from tests.leak.planted import SHAPES, Plant, plant_name, plant_shape
-from tests.leak.test_http_leaks import Room
-from tests.leak.test_leaks import Planted
+from tests.leak.room import Room
+from tests.leak.search import Planted
 
 Play = Callable[[str], object]
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from reenact import Draft, Redactor, open_recording, verify
-from reenact._system import start_clock
 from reenact.policy.redaction.redactor import Profile
 from reenact.store.recording import make_seed
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
+from tests.clocks import start_clock
 
 pytestmark = pytest.mark.thinned(2)
 

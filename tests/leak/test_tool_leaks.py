@@ -20,8 +20,8 @@ from reenact.tools.safe_http import Limits
 from reenact.tools.tool import tool
 from reenact.tools.web_tools import Brave, Perplexity, web_fetcher, web_searcher
 from tests.leak.planted import SHAPES, Plant, plant_name, plant_shape
-from tests.leak.test_http_leaks import Room
-from tests.leak.test_leaks import Planted
+from tests.leak.room import Room
+from tests.leak.search import Planted
 
 Play = Callable[[str, str], object]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,8 +43,15 @@ LEFT_OVER = r"\b(TO" + "DO|FIX" + "ME|XX" + "X|HA" + r"CK)\b|<<<<" + "<<<|>>>>" 
 _CHECKS = re.compile(r"assert|raises|expect|check|verify|fail|playbook|warns")
 
 
+@cache
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    """Each file is parsed once for all tests of this module."""
+    return ast.parse(_text(path))
 
 
 def _python(*tops: str) -> list[Path]:
@@ -83,7 +91,7 @@ def test_only_the_command_line_prints() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in _python("src")
         if path.relative_to(SOURCE / "reenact").parts[0] != "cli"
-        for node in ast.walk(ast.parse(_text(path)))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -97,7 +105,7 @@ def test_no_exception_is_swallowed_without_a_word() -> None:
     silent = [
         f"{path.relative_to(ROOT)}:{handler.lineno}"
         for path in _python("src")
-        for handler in ast.walk(ast.parse(_text(path)))
+        for handler in ast.walk(_tree(path))
         if isinstance(handler, ast.ExceptHandler)
         and all(isinstance(step, ast.Pass) for step in handler.body)
         and not _commented(path, handler)
@@ -115,7 +123,7 @@ def test_modules_import_from_each_others_home() -> None:
     climbing = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in _python("src")
-        for node in ast.walk(ast.parse(_text(path)))
+        for node in ast.walk(_tree(path))
         if (isinstance(node, ast.ImportFrom) and node.module == "reenact" and not _rooms(node))
         or (isinstance(node, ast.Import) and any(name.name == "reenact" for name in node.names))
     ]
@@ -162,11 +170,58 @@ def test_no_test_patches_our_own_code_or_sleeps() -> None:
 
 
 def _tests(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(_text(path))):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
             "test_"
         ):
             yield node
+
+
+def test_no_test_imports_another_test_module() -> None:
+    """What two test modules need is in a helper module, which has no tests that would run twice."""
+    shared = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in _python("tests")
+        for name in _imported(path)
+        if re.match(r"tests(\.\w+)*\.test_\w+\.", f"{name}.")
+    ]
+    assert shared == []
+
+
+def test_no_test_imports_a_private_name_of_another_package() -> None:
+    """The tests of a package are in the folders of its name, here or in `unit/`; only those may know
+    its private modules. Its private functions are known to no test."""
+    private = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in _python("tests")
+        for name in _imported(path)
+        if (found := re.match(r"reenact(\.\w+)*?\._[a-z]\w*", name))
+        and not _is_test_of(path, found[0])
+    ]
+    assert private == []
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Everything that a module imports, at its top or later, as `package.module.name`."""
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+def _is_test_of(path: Path, private: str) -> bool:
+    """Is ``path`` a test of the package that the private module belongs to?"""
+    if not (
+        SOURCE.joinpath(*private.split(".")).with_suffix(".py").exists()
+        or SOURCE.joinpath(*private.split(".")).is_dir()
+    ):
+        return False  # a name, not a module
+    place = path.relative_to(ROOT / "tests").as_posix()
+    package = private.split(".")[1]
+    return place.startswith((f"{package}/", f"unit/{package}/", f"unit/test{package}.py")) or (
+        private == "reenact._system" and place == "clocks.py"
+    )
 
 
 def test_every_test_file_has_tests() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plugin.standin import ARGUMENTS
-from tests.unit.policy.test_paths import REFUSED
+from tests.unit.policy.unsafe_names import REFUSED
 
 pytest_plugins = ("pytester",)
 

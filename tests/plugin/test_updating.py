@@ -55,6 +55,12 @@ def test_an_update_makes_again_what_differs_and_nothing_else(project: Project) -
     assert project.world.news() == ["/more", "/more", "/new", "/new"]
     told = project.report()["test_it.py::test_own"]
     assert told["kept"] == 2
+    changes = {name: told[name] for name in ("changed", "added", "dropped")}
+    assert all(changes.values())
+    counts = ", ".join(f"{len(found)} {name}" for name, found in changes.items())
+    details = [f"{name}: {one['detail']}" for name, found in changes.items() for one in found]
+    assert told["notes"] == [f"2 kept, {counts}", *details]
+    assert project.report()["test_it.py::test_same"]["notes"] == []
     for name, old in lines.items():
         kept = [line for line in old if "/first" in line or "/last" in line or "/same" in line]
         new = before[name].read_text("utf-8").splitlines()

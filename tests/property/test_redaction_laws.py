@@ -11,7 +11,6 @@ from base64 import b64encode
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,41 +24,13 @@ from reenact.policy.redaction.redactor import Redactor, blind
 from reenact.policy.redaction.text import TextScanner
 from reenact.policy.redaction.tokens import SHAPES
 from reenact.policy.redaction.walk import Walk
+from tests.property.planted import BLANKS, NAMES, PLANTED, SHAPED, WITNESS, encode
 
 ENGINES: tuple[Engine, ...] = ("hyperscan", "python")
 ENVIRON = {"CORP_API_KEY": 'q"uo\\te é/x 42', "OTHER_TOKEN": "plainvalue77", "LANG": "en_US.UTF-8"}
-PLANTED = "Zz9" + "Planted0Secret" + "Xx7"
-WITNESS = "Planted0Secret"
 
-SHAPED = [
-    "sk-" + PLANTED,
-    "sk-ant-" + PLANTED,
-    "ghp_" + "A1b2" * 9 + WITNESS,
-    "github_pat_" + "A1b2" * 9 + WITNESS,
-    "xoxb" + "-123456789012-" + WITNESS,
-    "AIza" + "Sy" + WITNESS + "A1b2c3d4" * 3,
-    "hf_" + "A1b2c3d4" * 3 + WITNESS,
-    "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIx" + WITNESS + "." + "sigsigsig0",
-    "12345678" + ":AA" + "H" * 25 + WITNESS,
-    "ya29" + ".a0" + PLANTED,
-    "1//0" + "A1b2c3d4" * 3 + WITNESS,
-    "SG." + "A1b2c3d4" * 3 + "." + PLANTED,
-    "https://hooks.slack" + ".com/services/T0/B0/" + PLANTED,
-    "-----BEGIN RSA PRIV" + "ATE KEY-----\nMIIE\n" + PLANTED + "\n-----END RSA PRIVATE KEY-----",
-    "-----BEGIN PRIV" + "ATE KEY-----\n" + PLANTED,
-]
-NAMES = [
-    "password",
-    "api_key",
-    "API-Key",
-    "client[secret]",
-    "accessToken",
-    "X-Api-Key",
-    "Set-Cookie",
-]
 ELEMENTS = ["password", "Password", "db_pass", "userPin", "session-id", "token"]
 COMMANDS = ["curl -u me:", "curl --user me:", "mysql -p", "sshpass -p ", "redis-cli -a "]
-BLANKS = ["", " ", "\t", "\n", "  "]
 
 
 def _texts_with_secret() -> st.SearchStrategy[str]:
@@ -186,21 +157,6 @@ def chunks(draw: st.DrawFn) -> dict[str, Any]:
         return {"chunks": parts}
     raw = [part.encode("utf-8", "replace") for part in parts]
     return {"chunks": raw if shape == "bytes" else [{"bytes": part, "t": 1} for part in raw]}
-
-
-def encode(value: Any) -> bytes:
-    """Canonical JSON as a recording has it."""
-    return orjson.dumps(_marked(value), option=orjson.OPT_SORT_KEYS)
-
-
-def _marked(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return {"$bytes": b64encode(value).decode()}
-    if isinstance(value, dict):
-        return {key: _marked(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_marked(item) for item in value]
-    return value
 
 
 def exact(value: Any, salt: bytes | None = None) -> tuple[Any, int]:

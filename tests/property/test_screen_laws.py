@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.policy.redaction.redactor import Profile, Redactor, Screen
-from tests.property.test_redaction_laws import BLANKS, NAMES, PLANTED, SHAPED, WITNESS
+from tests.property.planted import BLANKS, NAMES, PLANTED, SHAPED, WITNESS
 
 KNOWN = "correct horse " + WITNESS + " staple"
 PROFILES: tuple[Profile, ...] = ("default", "strict")

@@ -12,10 +12,11 @@ from tests.server.house import House, running
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Those that are marked ``both_databases`` run on each."""
+    """Those that are marked ``both_databases`` run on each in `make soak`, on SQLite in `make test`."""
     marked = metafunc.definition.get_closest_marker
     if marked("both_databases") and not marked("sqlite_file") and chosen() == "sqlite":
-        metafunc.parametrize("database_kind", ["sqlite", "postgresql"], indirect=True)
+        postgresql = pytest.param("postgresql", marks=pytest.mark.soak_only)
+        metafunc.parametrize("database_kind", ["sqlite", postgresql], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,11 +13,12 @@ import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -265,3 +266,10 @@ def _prepare(folder: Path, database: str) -> None:
 
 
 DATABASES: Final = Databases()
+
+
+@contextmanager
+def raw(data: Path) -> Iterator[sqlite3.Connection]:
+    """The file without the server, as an intruder would open it: without our settings."""
+    with closing(sqlite3.connect(data / "reenact.db", isolation_level=None)) as connection:
+        yield connection

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import msgspec
@@ -268,3 +269,8 @@ def running(
         thread.join()
     if failed:
         raise failed[0]
+
+
+def token_of(link: str) -> str:
+    """Return the token in a link that somebody is given."""
+    return parse_qs(urlsplit(link).query)["token"][0]

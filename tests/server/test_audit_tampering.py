@@ -6,9 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -23,19 +22,13 @@ from reenact.audit.verify_records import Report
 from reenact.errors import AuditInvalid, UsageError
 from reenact.server.process.startup import migrate_only
 from reenact.server.storage.schema import SQLITE_GUARDS
+from tests.server.databases import raw
 from tests.server.house import House, running
 
 pytestmark = pytest.mark.sqlite_file
 
 TABLES = ("audit_records", "audit_nodes", "audit_heads")
 Tampering = Callable[[sqlite3.Connection], None]
-
-
-@contextmanager
-def raw(data: Path) -> Iterator[sqlite3.Connection]:
-    """The file without the server, as an intruder would open it: without our settings."""
-    with closing(sqlite3.connect(data / "reenact.db", isolation_level=None)) as connection:
-        yield connection
 
 
 def fill(house: House, count: int = 6) -> tuple[Key, bytes]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlsplit
-
 import httpx
 import pytest
 
 from reenact.server.auth.permissions import Grant
-from tests.server.house import PASSWORD, START, House
+from tests.server.house import PASSWORD, START, House, token_of
 
 
 def code(answer: httpx.Response) -> str:
     found: str = answer.json()["error"]["code"]
     return found
-
-
-def token_of(link: str) -> str:
-    return parse_qs(urlsplit(link).query)["token"][0]
 
 
 def test_an_invitation_is_followed_once(house: House) -> None:

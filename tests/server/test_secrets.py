@@ -10,8 +10,7 @@ from sqlalchemy import select
 
 from reenact.server.storage.tables import METADATA
 from tests.server.databases import DATABASES
-from tests.server.house import PASSWORD, House
-from tests.server.test_people import token_of
+from tests.server.house import PASSWORD, House, token_of
 
 
 class Seen:

@@ -5,10 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,46 +16,7 @@ from reenact.exchange.client.address import parse_address
 from reenact.server.auth.oidc.provider import OidcSettings
 from reenact.server.process.serve import ServeOptions, bind, near_url_of, serve, url_of
 from tests.server.house import PASSWORD
-
-PROGRAM = """
-import sys
-from pathlib import Path
-from reenact.server.process.serve import ServeOptions, serve
-sys.exit(serve(ServeOptions(port=0, data=Path(sys.argv[1]), forwarded="forwarded" in sys.argv)))
-"""
-
-
-class Process:
-    """A server, and what it printed when it started."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        assert process.stderr is not None
-        self.said = process.stderr.readline()
-        found = re.search(r"http://\S+", self.said)
-        assert found, self.said
-        self.url = found[0]
-
-    def stop(self, number: signal.Signals) -> tuple[int, str]:
-        """Its exit code, and what else it said."""
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=60)
-        return self.process.returncode, said
-
-
-@contextmanager
-def serving(data: Path, *more: str) -> Iterator[Process]:
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(data), *more],
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    ) as process:
-        try:
-            yield Process(process)
-        finally:
-            process.kill()
-
+from tests.server.serve_process import serving
 
 SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 

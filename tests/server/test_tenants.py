@@ -5,8 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.server.house import PASSWORD, House
-from tests.server.test_people import token_of
+from tests.server.house import PASSWORD, House, token_of
 
 pytestmark = pytest.mark.both_databases
 

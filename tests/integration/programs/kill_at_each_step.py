@@ -17,7 +17,6 @@ from types import FrameType
 from typing import Any
 
 from reenact import Draft, Redactor
-from reenact._system import start_clock
 from reenact.store.log import Durability
 from reenact.store.recording import make_seed
 from reenact.store.recover import recover
@@ -26,6 +25,7 @@ from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.segments import join_directory
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import start_clock
 from tests.integration.scenes import (
     KEY,
     OLD,
@@ -266,11 +266,10 @@ def killed_at(step: int, scenario: Callable[[Path], Act], place: Path) -> bool:
 
 
 def main() -> None:
-    scenario, folder = SCENARIOS[sys.argv[1]], Path(sys.argv[2])
+    scenario, folder, every = SCENARIOS[sys.argv[1]], Path(sys.argv[2]), int(sys.argv[3])
     step = 1
     while killed_at(step, scenario, folder / str(step)):
-        step += 1
-    print(step)
+        step += every
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reenact import open_recording, verify
-from reenact._system import start_clock
 from reenact.errors import ReenactError
 from reenact.store.recover import recover
+from tests.clocks import start_clock
 
 
 def name(work: Callable[[], object]) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact._system import monotonic
 from reenact.cli.main import main
 from reenact.exchange import Agent, Message
 from reenact.format.payloads import StateMutation
 from tests.cli.samples import begin
+from tests.clocks import monotonic
 from tests.integration.exchange.apps import DECLARED
 from tests.server.deploy.standing import Proxy, Served, before, serving
 from tests.server.house import PASSWORD

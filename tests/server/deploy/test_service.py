@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reenact.cli._parser import make_parser
 from reenact.errors import UsageError
 from reenact.server.process.serve import ServeOptions, serve
+from tests.cli.parsing import parse
 from tests.server.deploy.guide import GUIDE, blocks, command, filled, setting, words
 from tests.server.deploy.standing import unit
 from tests.server.house import running
@@ -53,7 +53,7 @@ def of_image(word: str) -> list[str]:
 
 def test_the_container_starts_what_there_is() -> None:
     program, *arguments = of_image("ENTRYPOINT")
-    args = make_parser().parse_args(arguments)
+    args = parse(arguments)
     assert program == "reenact"
     assert (args.host, args.data, args.insecure) == ("0.0.0.0", "/data", True)
     assert f"EXPOSE {args.port}\n" in image()
@@ -63,18 +63,16 @@ def test_the_container_starts_what_there_is() -> None:
 def test_what_is_said_behind_the_name_of_the_image_is_added() -> None:
     said = words(command("In a container", "docker run"))
     behind = said[len(said) - said[::-1].index("reenact") :]
-    args = make_parser().parse_args([*of_image("ENTRYPOINT")[1:], *behind])
+    args = parse([*of_image("ENTRYPOINT")[1:], *behind])
     assert (args.name, args.host) == ("reenact.example.com", "0.0.0.0")
     shared = ("--host", "127.0.0.1", "--forwarded")
     assert f"`{' '.join(shared)}`" in GUIDE.read_text("utf-8")
-    args = make_parser().parse_args([*of_image("ENTRYPOINT")[1:], *shared])
+    args = parse([*of_image("ENTRYPOINT")[1:], *shared])
     assert (args.host, args.forwarded, args.data) == ("127.0.0.1", True, "/data")
 
 
 def test_without_saying_that_its_network_is_trusted_it_would_not_start(tmp_path: Path) -> None:
-    args = make_parser().parse_args(
-        [one for one in of_image("ENTRYPOINT")[1:] if one != "--insecure"]
-    )
+    args = parse([one for one in of_image("ENTRYPOINT")[1:] if one != "--insecure"])
     with pytest.raises(UsageError, match="plain HTTP"):
         serve(ServeOptions(host=args.host, port=0, data=tmp_path))
 

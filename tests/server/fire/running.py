@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 import msgspec
 
-from reenact._system import monotonic
+from tests.clocks import monotonic
 from tests.server.house import PASSWORD
 
 PATIENCE: Final = 60.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.test_serving import Process
+from tests.server.serve_process import Process
 
 SERVE = (sys.executable, "-m", "reenact", "serve", "--port", "0", "--data")
 

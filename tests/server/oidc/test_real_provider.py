@@ -11,8 +11,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from reenact._system import start_clock
 from reenact.server.auth.oidc.provider import OidcSettings
+from tests.clocks import start_clock
 from tests.frameworks.servers import available
 from tests.server.house import House, running
 from tests.server.oidc.real_provider import Browser, RealProvider, provider

@@ -92,6 +92,7 @@ def test_there_is_something_to_try() -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name, mode", TRIED)
 def test_answers_are_as_described(house: House, name: str, mode: str) -> None:
     operation = OPERATIONS[name]

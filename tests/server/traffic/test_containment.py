@@ -23,8 +23,8 @@ import httpx
 import msgspec
 import pytest
 
-from reenact._system import monotonic, start_clock
 from reenact.audit.replay_proof import check_replay_proof
+from tests.clocks import monotonic, start_clock
 from tests.integration.exchange.apps import Upstream
 from tests.server.databases import Cluster, find_postgres
 from tests.server.house import House

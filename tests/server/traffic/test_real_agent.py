@@ -14,9 +14,9 @@ import msgspec
 import pytest
 from fastapi import FastAPI, Request
 
-from reenact._system import monotonic, start_clock
 from reenact.audit.replay_proof import check_replay_proof
 from reenact.exchange import Agent, step
+from tests.clocks import monotonic, start_clock
 from tests.integration.exchange.apps import DECLARED, Upstream
 from tests.server.house import House
 from tests.server.traffic.puppet import ask_for

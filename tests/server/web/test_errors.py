@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from tests.server.databases import raw
 from tests.server.house import House
-from tests.server.test_audit_tampering import raw
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 

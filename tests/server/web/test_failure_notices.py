@@ -9,17 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from reenact.cli.server import _replays
 from reenact.exchange.model import Payload
 from reenact.server.auth.permissions import Grant
-from reenact.server.web.replays.replay import WAYS_OUT
 from tests.server.house import PASSWORD, START, House
 from tests.server.traffic.puppet import Puppet, ask_for, exchange
 from tests.server.web.pages import HTML, agent_of, words
-
-
-def test_pages_know_a_way_out_of_all_that_commands_know_one_of() -> None:
-    assert set(WAYS_OUT) == set(_replays.WAYS_OUT)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from tests.server.house import PASSWORD, House
-from tests.server.test_people import token_of
+from tests.server.house import PASSWORD, House, token_of
 from tests.server.web.pages import Form, send
 
 

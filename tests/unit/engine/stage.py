@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from reenact import Policy, Session
-from reenact._system import start_clock
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.resources import SessionResources
 from reenact.engine.session.settings import Settings
@@ -15,6 +14,7 @@ from reenact.policy.model import DEFAULT, Mode, Pinned
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed
+from tests.clocks import start_clock
 
 __all__ = ["Stage"]
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from reenact import Draft, Policy
-from reenact._system import start_clock
 from reenact.engine.call import Call, Entry
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
@@ -18,6 +17,7 @@ from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.copy import CopyOnWriteSink
 from reenact.store.sinks.memory import MemorySink, MemorySource, memory_seed, memory_source
+from tests.clocks import start_clock
 
 
 class Desk:

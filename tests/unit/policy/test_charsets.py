@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-from typing import Any
 
 import orjson
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from reenact.policy.redaction.gate import Engine
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor, blind
 from tests.leak.planted import plant_shape
+from tests.property.planted import encode
 
 SECRET = "hunter2-Zq"
 KEY = plant_shape("shape.github", "charsets").text
@@ -33,23 +33,17 @@ WIDE = [
 NARROW = ["utf-8-sig", "latin-1", "cp1252", "iso8859-15", "koi8-r", "euc-jp", "gb18030", "big5"]
 
 
-def _encode(value: Any) -> bytes:
-    from tests.property.test_redaction_laws import encode
-
-    return encode(value)
-
-
 @pytest.mark.parametrize("engine", ["hyperscan", "python"])
 @pytest.mark.parametrize("charset,mark", WIDE)
 def test_a_wide_body_is_redacted_in_its_charset(charset: str, mark: bytes, engine: Engine) -> None:
     body = mark + TEXT.encode(charset)
     redactor = Redactor(engine=engine)
-    assert redactor.suspects(_encode({"body": body}))
+    assert redactor.suspects(encode({"body": body}))
     new = redactor.redact({"body": body}).value["body"]
     assert new == mark + CLEAN.encode(charset)
     assert redactor.redact({"body": new}).marks == ()
-    assert redactor.survivors(_encode({"body": body})) == ("shape.github",)
-    assert redactor.survivors(_encode({"body": new})) == ()
+    assert redactor.survivors(encode({"body": body})) == ("shape.github",)
+    assert redactor.survivors(encode({"body": new})) == ()
 
 
 @pytest.mark.parametrize("charset", NARROW)
@@ -78,7 +72,7 @@ def test_wide_text_that_is_a_string() -> None:
 def test_wide_text_that_is_cut_over_chunks(charset: str, cut: int) -> None:
     body = TEXT.encode(charset)
     value = {"chunks": [body[:cut], body[cut:]]}
-    assert Redactor().suspects(_encode(value))
+    assert Redactor().suspects(encode(value))
     new = Redactor().redact(value).value["chunks"]
     assert len(new) == 2
     assert b"".join(new) == CLEAN.encode(charset)

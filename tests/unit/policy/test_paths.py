@@ -8,6 +8,7 @@ import pytest
 
 from reenact.errors import PathRefused, UsageError
 from reenact.policy.paths import cassette_path, find_root, unsafe_reason, world
+from tests.unit.policy.unsafe_names import REFUSED
 
 
 def test_root_is_the_nearest_ancestor_with_the_folder(tmp_path: Path) -> None:
@@ -88,51 +89,6 @@ def test_name_becomes_a_tape_below_the_root(name: str, tmp_path: Path) -> None:
     for writing in (True, False):
         assert cassette_path(tmp_path, name, writing=writing) == expected
     assert list(tmp_path.iterdir()) == []
-
-
-REFUSED = [
-    ("", "empty"),
-    ("/etc/passwd", "absolute"),
-    ("..", r"segment '\.\.'"),
-    ("a/../b", r"segment '\.\.'"),
-    (".", r"segment '\.'"),
-    ("a/./b", r"segment '\.'"),
-    ("a//b", "empty segment"),
-    ("a/", "empty segment"),
-    ("a\\b", "backslash"),
-    ("a\0b", "NUL"),
-    ("C:x", "drive letter"),
-    ("c:/x", "drive letter"),
-    (".reenact/x", r"starts with \.reenact"),
-    ("a/.reenact-old", r"starts with \.reenact"),
-    ("a/.REENACT", r"starts with \.reenact"),
-    (".x07_rr/x", r"starts with \.x07_"),
-    (".jsonl", "expected a name"),
-    ("a/.jsonl", "expected a name"),
-    ("weather\udcff", "not UTF-8"),
-    ("a\nb", r"cannot be seen, U\+000A"),
-    ("gnp\u202ejsonl", r"cannot be seen, U\+202E"),
-    ("a\u2028b", r"cannot be seen, U\+2028"),
-    ("..\uff0fetc", r"U\+FF0F, which looks like '/'"),
-    ("a\u2215b", r"U\+2215, which looks like '/'"),
-    ("a\u2044b", r"U\+2044, which looks like '/'"),
-    ("a\u29f5b", r"U\+29F5, which looks like"),
-    ("a\uff3cb", r"U\+FF3C, which looks like"),
-    ("\u2100", r"U\+2100, which looks like '/'"),
-    ("\uff0e\uff0e/x", "looks like"),
-    ("a/\u2025", "looks like"),
-    ("\uff0ereenact/x", r"starts with \.reenact"),
-    (".ree\u200dnact/x", r"starts with \.reenact"),
-    ("NUL", "device"),
-    ("api/con.v1", "device"),
-    ("Com1.jsonl", "device"),
-    ("lpt\u00b2", "device"),
-    ("a./b", "dot or a space"),
-    ("a /b", "dot or a space"),
-    ("x" * 201, "more than 200 bytes"),
-    ("\u00fc" * 101, "more than 200 bytes"),
-    ("/".join(["x" * 100] * 11), "more than 1000 bytes"),
-]
 
 
 @pytest.mark.parametrize("name, reason", REFUSED)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
-import pty
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 import pytest
 
-from reenact.cli._output import Progress
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
 from reenact.runs.regression.baseline import Baseline, BaselineUpdate, KnownFailure
@@ -227,33 +223,3 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(PermissionError):
         find_recordings([tmp_path / "runs"])
-
-
-def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
-    out = io.StringIO()
-    progress = Progress(2_000, out=out)
-    for number in range(2_000):
-        progress.step(Counter(ok=number + 1))
-    progress.end()
-    (line,) = out.getvalue().splitlines()
-    assert line.startswith("reenact: 2,000/2,000  ")
-    assert line.endswith("/s  in 0 s  2,000 ok")
-
-
-@pytest.mark.parametrize("width", [20, 80, 200])
-def test_progress_fits_on_one_line_of_a_terminal(width: int) -> None:
-    import fcntl
-    import struct
-    import termios
-
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    with open(theirs, "w", encoding="ascii") as out:
-        progress = Progress(1, out=out)
-        progress.step(Counter(diverged=1_000_000, failed=2_000_000))
-        progress.end()
-        said = os.read(ours, 4_096).decode()
-    os.close(ours)
-    line = said.removeprefix("\r\x1b[K").partition("\r\n")[0]
-    assert 0 < len(line) < width
-    assert ("[####" in line) == (width == 200)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reenact._system import Clock
 from reenact.format.canonical import digest, digest_bytes
 from reenact.format.event import Draft
 from reenact.format.manifest import FORMAT, Manifest, Model, RedactionInfo, Seed
@@ -16,6 +15,7 @@ from reenact.store.reader import open_recording
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import Clock
 
 NOW = 1_700_000_000_000
 """Milliseconds since the epoch."""

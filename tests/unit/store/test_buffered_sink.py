@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from reenact._system import start_clock
 from reenact.errors import SinkError
 from reenact.format.event import Draft
 from reenact.format.manifest import Flag
@@ -18,6 +17,7 @@ from reenact.store.sinks.buffered import BufferedSink, PreparedCache
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.memory import memory_seed
 from reenact.store.verify import verify
+from tests.clocks import start_clock
 
 SECRET = "sk-proj-" + "Zk3vT9qLw2Xy8Rb5" * 3
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from reenact._system import start_clock
 from reenact.format.canonical import decode
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
@@ -18,6 +17,7 @@ from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.memory import memory_seed
 from reenact.store.sinks.tape import TapeSink
+from tests.clocks import start_clock
 
 SECRET = "sk-" + "Zz9Planted0SecretXx7"
 DECLARED = "the-blue-heron-at-noon"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact._version import __version__
+from reenact import __version__
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
 from reenact.format.manifest import Model, Origin, PolicyRef
 from reenact.format.payloads import LlmRequest, RunEnd, RunStart, ToolCall, ToolResult

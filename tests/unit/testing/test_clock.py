@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reenact._system import Clock
 from reenact.errors import UsageError
 from reenact.testing import VirtualClock
+from tests.clocks import Clock
 
 
 def test_it_stands_until_it_is_moved() -> None:

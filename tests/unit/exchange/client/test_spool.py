@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reenact._system import start_clock
 from reenact.exchange.client.ingest import prepare_item, without_recording
 from reenact.exchange.client.slots import claim_slot, orphans
 from reenact.exchange.client.spool import DeadLetters, FolderEntry, Spool
@@ -18,6 +17,7 @@ from reenact.store.pack import unpack
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.buffered import BufferedSink, Contents
 from reenact.store.sinks.memory import memory_seed
+from tests.clocks import start_clock
 from tests.integration.exchange.client_helpers import a_capture, an_exchange
 
 
