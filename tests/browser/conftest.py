@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,56 +15,21 @@ if TYPE_CHECKING:
     from tests.browser.desk import Desk
 
 HINT = "apt-get install chromium"
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-dev-shm-usage",
-    "--disable-extensions",
-    "--disable-gpu",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--password-store=basic",
-)
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a browser that runs until the session ends: its start takes two seconds.
-    Skips where there is none; in CI that is an error."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Skips where there is none; in CI that is an error. Not for longer than a module: as long as
+    playwright is there, an event loop runs in this thread, and other tests have their own."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         if IN_CI:
             pytest.fail(f"there is no chromium here (hint: {HINT})")
         pytest.skip(f"there is no chromium here: {HINT}")
-    profile = tmp_path_factory.mktemp("chromium")
-    port = profile / "DevToolsActivePort"
-    flags = [*FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"]
-    with (profile / "output").open("wb") as output:
-        process = subprocess.Popen(
-            [program, *flags], stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-    try:
-        while not (port.exists() and port.read_text("utf-8").count("\n")):
-            assert process.poll() is None, (profile / "output").read_text("utf-8", "replace")
-            threading.Event().wait(0.05)
-        number, path = port.read_text("utf-8").splitlines()
-        yield f"ws://127.0.0.1:{number}{path}"
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Any]:
-    """Not for longer than a module: as long as playwright is there, an event loop runs in this
-    thread, and other tests have their own."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.connect_over_cdp(chromium)
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield opened
         opened.close()
 
