@@ -81,7 +81,7 @@ endef
 .cache/.containers:
 	$(call packages,PATH="$$PATH:/usr/sbin" && command -v buildah && command -v runc,buildah runc)
 
-soak: .venv/.dev .cache/uvloop .cache/.postgres .cache/.redis .cache/.mariadb .cache/.deploying .cache/.containers ## the tests that repeat, with large counts (long)
+soak: .venv/.dev .cache/uvloop .cache/.browser .cache/.postgres .cache/.redis .cache/.mariadb .cache/.deploying .cache/.containers ## all that test leaves out or samples: large counts, complete matrices (long)
 	@REENACT_SOAK=1 $(PYTEST) -m soak $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql $(PYTEST) tests/server $(ARGS)
 	@REENACT_TEST_DATABASE=postgresql REENACT_SOAK=1 $(PYTEST) -m soak tests/server/fire $(ARGS)

@@ -97,11 +97,12 @@ def rounds() -> Callable[[int, int], int]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the tests of `make test` or of `make soak`. Every Hypothesis test takes part in both."""
+    """Select the tests of `make test` or of `make soak`. Every Hypothesis test takes part in both,
+    and so does every test of a module that does less unless ``SOAK`` is set."""
     kept, left_out = [], []
     variants: dict[str, dict[str, int]] = {}
     for item in items:
-        if is_hypothesis_test(getattr(item, "obj", None)):
+        if is_hypothesis_test(getattr(item, "obj", None)) or _depends_on_soak(item):
             item.add_marker(pytest.mark.soak)
         if any(map(item.path.is_relative_to, SOAK_FOLDERS)) or _is_thinned_out(item, variants):
             item.add_marker(pytest.mark.soak_only)
@@ -126,6 +127,10 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def _depends_on_soak(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and hasattr(item.module, "SOAK")
 
 
 def _is_thinned_out(item: pytest.Item, variants: dict[str, dict[str, int]]) -> bool:

@@ -71,7 +71,11 @@ def joined(bodies: Mapping[str, str], count: int, alone: Collection[str] = ()) -
     names, size = sorted(set(bodies) - set(alone)), 1 if SOAK else count
     parts = [names[start : start + size] for start in range(0, len(names), size)]
     parts += [[name] for name in alone]
-    return [pytest.param([bodies[name] for name in part], id="-".join(part)) for part in parts]
+    marks = pytest.mark.soak
+    return [
+        pytest.param([bodies[name] for name in part], id="-".join(part), marks=marks)
+        for part in parts
+    ]
 
 
 def reenact_command(*words: str | Path) -> list[str]:
