@@ -107,6 +107,7 @@ def test_both_runs_are_shown_and_nothing_is_loaded_or_run(page: Page, address: s
     assert [one for one in page.asked_for if not one.startswith("data:image/png")] == [address]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
 def test_everybody_can_read_it(page: Page, address: str, screen: Screen) -> None:
     assert violations_at(page, address, screen) == []

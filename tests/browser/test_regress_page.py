@@ -89,6 +89,7 @@ def test_a_thousand_failures_with_one_cause_are_one(page: Page, address: str) ->
     assert not page.said
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("screen", SCREENS, ids=["-".join(map(str, one)) for one in SCREENS])
 def test_everybody_can_read_it(page: Page, address: str, screen: Screen) -> None:
     assert violations_at(page, address, screen) == []

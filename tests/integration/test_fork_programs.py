@@ -138,6 +138,7 @@ def test_a_program_that_never_comes_to_the_point_is_no_fork(theatre: Theatre) ->
     assert not (theatre.folder / "f").exists()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("at", ["call:1", "call:4", "network:5", "process:1", "call:8"])
 def test_processes_of_all_kinds(stage: Theatre, at: str) -> None:
     """Others' calls before the point, by their place in the log, are served; after it live."""

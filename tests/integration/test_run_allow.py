@@ -47,6 +47,7 @@ _ANEW = {
 """What is another one this time, by the name that is let through, and what is said about it."""
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", _ANEW)
 def test_what_was_recorded_and_is_let_through_is_not_missing(name: str, theatre: Theatre) -> None:
     theatre.write("program.py", PROGRAM)

@@ -243,6 +243,7 @@ def test_a_boundary_that_is_not_on_the_path_is_an_error_and_nothing_runs(
     assert not (theatre.folder / "c").exists()
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("words", [["PYTHONPATH=own"], ["-i"], ["-u", "PYTHONPATH"]], ids=str)
 def test_a_program_that_env_gives_other_variables(words: list[str], theatre: Theatre) -> None:
     """It went to the server in a replay."""

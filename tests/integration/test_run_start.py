@@ -107,6 +107,7 @@ def test_libraries_that_come_late_are_covered_all_the_same(theatre: Theatre) -> 
     assert len(lanes) == 7
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "line",
     [

@@ -68,6 +68,7 @@ SERVERS = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_app_agent_deregisters_on_sigterm(server: str, tmp_path: Path) -> None:
     (tmp_path / "served.py").write_text(APP, encoding="utf-8")
