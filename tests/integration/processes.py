@@ -11,11 +11,14 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from tests.conftest import SOAK
+
 __all__ = [
     "PATIENCE",
     "ROOT",
     "Acks",
     "environment",
+    "killed_places",
     "let_some_instants_pass",
     "run_program",
     "start_program",
@@ -120,3 +123,15 @@ def let_some_instants_pass(chance: random.Random) -> None:
     """Up to ten milliseconds or so of idle work: what is behind it comes at a random instant."""
     for _ in range(chance.randrange(chance.choice((10, 1_000, 30_000, 600_000)))):
         pass
+
+
+def killed_places(program: str, scenario: str, folder: Path) -> list[Path]:
+    """Run ``scenario`` once for each step before which it is killed, and once to its end.
+
+    Return the folder of each run, in this order. ``make test`` kills before every third step.
+    """
+    done = run_program(program, scenario, folder, "1" if SOAK else "3")
+    assert done.returncode == 0, done.stderr
+    places = sorted(folder.iterdir(), key=lambda place: int(place.name))
+    assert int(places[-1].name) > 3, "the scenario does almost nothing"
+    return places

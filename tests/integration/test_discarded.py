@@ -11,19 +11,13 @@ from reenact import open_recording, start_recording, verify
 from reenact.errors import RecordingExists, RecordingMissing, RecordingUnfinished
 from reenact.store.recover import recover
 from tests.clocks import start_clock
-from tests.integration.processes import run_program
+from tests.integration.processes import killed_places
 from tests.integration.scenes import OLD, PARTS, SECRET_ANSWER, TAPE_STORY
 from tests.integration.stories import brief_story, story_of
 
+pytestmark = pytest.mark.soak
+
 Story = list[tuple[str, str, dict[str, Any]]]
-
-
-def _killed_places(scenario: str, folder: Path) -> list[Path]:
-    done = run_program("discard_at_each_step", scenario, folder)
-    assert done.returncode == 0, done.stderr
-    steps = int(done.stdout.split()[-1])
-    assert steps > 5, "the scenario does almost nothing"
-    return [folder / str(step) for step in range(1, steps + 1)]
 
 
 def _read(path: Path) -> Story:
@@ -58,7 +52,7 @@ def test_killed_while_giving_up_leaves_all_of_it_or_nothing(
     scenario: str, name: str, seed: str, memory_path: Path
 ) -> None:
     whole = story_of(brief_story(seed))
-    places = _killed_places(scenario, memory_path)
+    places = killed_places("discard_at_each_step", scenario, memory_path)
     found = []
     for place in places:
         left = _what_is_left(place / name)
@@ -72,13 +66,13 @@ def test_killed_while_giving_up_leaves_all_of_it_or_nothing(
 def test_nothing_at_all_is_left_when_nobody_kills(memory_path: Path) -> None:
     for scenario in ("discard_directory", "discard_tape", "discard_several"):
         (memory_path / scenario).mkdir()
-        *_, last = _killed_places(scenario, memory_path / scenario)
+        *_, last = killed_places("discard_at_each_step", scenario, memory_path / scenario)
         assert list(last.iterdir()) == []
 
 
 def test_killed_while_giving_up_a_capture_of_several_processes(memory_path: Path) -> None:
     told = {part: story_of(brief_story(part, lane=part)) for part in PARTS}
-    for place in _killed_places("discard_several", memory_path):
+    for place in killed_places("discard_at_each_step", "discard_several", memory_path):
         left = _what_is_left(place / "capture") or []
         for part in PARTS:
             mine = [event for event in left if event[0] == part]
@@ -97,7 +91,7 @@ def test_killed_while_giving_up_a_replacement_keeps_the_old_recording_whole(
     scenario: str, name: str, memory_path: Path
 ) -> None:
     old = story_of(brief_story(OLD, count=5))
-    for place in _killed_places(scenario, memory_path):
+    for place in killed_places("discard_at_each_step", scenario, memory_path):
         assert _read(place / name) == old, f"before step {place.name}"
         if (place / f"{name}.part").exists():
             with pytest.raises(RecordingUnfinished, match="both"):

@@ -13,21 +13,13 @@ from reenact.errors import RecordingDamaged, RecordingMissing, RecordingUnfinish
 from reenact.store.recover import recover
 from reenact.store.seal import Seal, read_sealed, restore
 from tests.clocks import start_clock
-from tests.conftest import SOAK
-from tests.integration.processes import run_program
+from tests.integration.processes import killed_places
 from tests.integration.scenes import KEY, OLD, PARTS, SECRET_ANSWER, TAPE_STORY
 from tests.integration.stories import brief_story, story_of
 
+pytestmark = pytest.mark.soak
+
 Story = list[tuple[str, str, dict[str, Any]]]
-
-
-def _killed_places(scenario: str, folder: Path) -> list[Path]:
-    """A folder for each step before which the scenario was killed: in ``make test`` every third."""
-    done = run_program("kill_at_each_step", scenario, folder, "1" if SOAK else "3")
-    assert done.returncode == 0, done.stderr
-    places = sorted(folder.iterdir(), key=lambda place: int(place.name))
-    assert int(places[-1].name) > 3, "the scenario does almost nothing"
-    return places
 
 
 def _read(path: Path) -> Story:
@@ -72,7 +64,10 @@ def test_killed_while_starting_leaves_a_place_that_can_be_used_again(
             assert _read(place / name) == []
 
     _check_each(
-        _killed_places(f"start_{'tape' if 'tape' in name else 'directory'}", memory_path), check
+        killed_places(
+            "kill_at_each_step", f"start_{'tape' if 'tape' in name else 'directory'}", memory_path
+        ),
+        check,
     )
 
 
@@ -94,7 +89,7 @@ def test_killed_while_appending_keeps_what_was_acknowledged(
         assert found == whole[: len(found)]
         assert len(found) >= _acknowledged(place)
 
-    _check_each(_killed_places(scenario, memory_path), check)
+    _check_each(killed_places("kill_at_each_step", scenario, memory_path), check)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +109,7 @@ def test_killed_while_closing_is_closed_by_recovering(
     def check(place: Path) -> None:
         assert _recovered(place / name) == whole
 
-    _check_each(_killed_places(scenario, memory_path), check)
+    _check_each(killed_places("kill_at_each_step", scenario, memory_path), check)
 
 
 @pytest.mark.parametrize("scenario", ["finalize_several", "recover_several"])
@@ -138,7 +133,7 @@ def test_killed_while_merging_keeps_every_event_of_every_process_once(
                 assert whole.absent == ()
         assert len(boxes) == len(PARTS)
 
-    _check_each(_killed_places(scenario, memory_path), check)
+    _check_each(killed_places("kill_at_each_step", scenario, memory_path), check)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +153,4 @@ def test_killed_while_replacing_leaves_the_old_or_the_new_recording_whole(
             recover(place / name, start_clock())
         assert _read(place / name) in (old, new)
 
-    _check_each(_killed_places(scenario, memory_path), check)
+    _check_each(killed_places("kill_at_each_step", scenario, memory_path), check)

@@ -1,4 +1,7 @@
-"""Give recordings up, killed one step later each time: SCENARIO FOLDER. See kill_at_each_step."""
+"""Give recordings up, killed EVERY steps later each time.
+
+Arguments: SCENARIO FOLDER EVERY. See kill_at_each_step.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Do something to recordings again and again, killed one step later each time: SCENARIO FOLDER.
+"""Do something to recordings again and again, killed EVERY steps later each time.
+
+Arguments: SCENARIO FOLDER EVERY.
 
 A step is a call into the operating system that changes something (or is about to). For step N a
 forked child prepares ``FOLDER/N``, then acts and is killed with SIGKILL before its N-th step. The
-last child reaches the end. Prints the number of steps.
+last child reaches the end.
 """
 
 from __future__ import annotations
