@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -127,4 +128,18 @@ def linked(
     try:
         yield link
     finally:
+        threads = {thread.native_id for thread in threading.enumerate()}
         link.close(timeout)
+        _wait_for_the_system(threads - {thread.native_id for thread in threading.enumerate()})
+
+
+def _wait_for_the_system(ended: Iterable[int | None]) -> None:
+    """Return when the system, too, has ended these threads.
+
+    A joined thread can still be in the clean-up of OpenSSL, with a lock that would stay locked in a
+    process that is forked now.
+    """
+    tasks = Path("/proc/self/task")
+    for ident in ended:
+        while (tasks / str(ident)).exists():
+            os.sched_yield()

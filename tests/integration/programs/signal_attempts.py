@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import json
+import os
 import sqlite3
 import sys
 import threading
-import time
 import urllib.request
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -85,8 +86,10 @@ class Worker:
     def settle(self) -> None:
         """Return when the worker waits."""
         ident = self.thread.ident or 0
+        gc.disable()  # a collection that begins while the frames are listed can stop all threads
         while sys._current_frames()[ident].f_code.co_qualname != "Condition.wait":
-            time.sleep(0.001)
+            os.sched_yield()
+        gc.enable()
 
     def do(self, path: str) -> str:
         self.settle()
