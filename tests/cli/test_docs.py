@@ -35,12 +35,6 @@ def test_reference_lists_the_commands() -> None:
     assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == NAMES
 
 
-def test_readme_lists_the_commands() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (line,) = (line for line in text.splitlines() if line.startswith("| **Commands**"))
-    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(NAMES)
-
-
 def test_no_page_names_a_command_that_is_not_there() -> None:
     pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
     named = {
