@@ -37,7 +37,7 @@ from reenact.engine.call import Call, Decision, Refuse, Serve
 from reenact.engine.codecs import PLAIN_STREAM_CODEC
 from reenact.engine.execution import live_tasks
 from reenact.engine.execution.stream_chunks import recorded_chunks
-from reenact.engine.execution.stream_record_replay import UpdatedStream
+from reenact.engine.execution.stream_recording import UpdatedStream
 from reenact.engine.execution.streams import open_stream
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.session.session import Session

@@ -21,15 +21,14 @@ from reenact.engine.codecs import (
 from reenact.engine.execution.pace import RecordedPace
 from reenact.engine.execution.steps import END, Delay, OpenStream, Outcome, ServeNow, Steps, Stream
 from reenact.engine.execution.stream_chunks import LiveIterator
-from reenact.engine.execution.stream_record_replay import (
+from reenact.engine.execution.stream_recording import (
     PresetStream,
     RecordedStream,
     RecordedToolStream,
-    ReexecutedToolStream,
-    ReplayedStream,
     UpdatedStream,
     UpdatedToolStream,
 )
+from reenact.engine.execution.stream_replay import ReexecutedToolStream, ReplayedStream
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.format.event import Data
 
