@@ -93,9 +93,7 @@ class _Maker:
         call = self(args, kwargs, streams)
         if session.fork is None:
             return call, (args, kwargs)
-        from reenact.engine.fork.argument_overrides import override_arguments  # few runs are forked
-
-        return override_arguments(session, call, self.signature, args, kwargs)
+        return session.fork.override_arguments(call, self.signature, args, kwargs)
 
 
 def _wrap_function(function: Callable[..., Any], make: _Maker) -> Callable[..., Any]:

@@ -12,7 +12,6 @@ import msgspec
 from reenact.engine.call import Call
 from reenact.engine.codecs import copy_value
 from reenact.engine.execution.streams import open_stream
-from reenact.engine.fork.argument_overrides import overridden_tool_arguments
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
 from reenact.errors import UsageError
@@ -233,7 +232,7 @@ class Tool(Generic[P, R]):
         """Return ``call`` and ``live``, with different arguments if a fork changes them."""
         if session.fork is None:
             return call, live
-        call, other = overridden_tool_arguments(session, call)
+        call, other = session.fork.override_tool_arguments(call)
         return call, live if other is None else lambda: self._run(other)
 
     def _stream(

@@ -47,7 +47,7 @@ def resent(
     branching = session.fork
     assert branching is not None
     other, said = request, list[str]()
-    if branching.asks_otherwise(call):
+    if branching.is_overridden(call):
         for path, value in branching.branch.asked.items():
             other = _changed(other, path, value)
         said += branching.branch.changed

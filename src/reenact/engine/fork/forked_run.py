@@ -9,7 +9,7 @@ session's lock covers it.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -25,6 +25,7 @@ from reenact.engine.call import (
     Refuse,
     Serve,
 )
+from reenact.engine.codecs import copy_value
 from reenact.engine.decision.machine import Machine
 from reenact.engine.divergence.model import Divergence
 from reenact.engine.draws import (
@@ -37,15 +38,18 @@ from reenact.engine.draws import (
     ReplayedDraws,
     ServedDraws,
 )
-from reenact.engine.fork.plan import ForkPlan, ForkPoint, ForkPrefix
+from reenact.engine.fork.plan import ForkPlan, ForkPoint, ForkPrefix, replace_at_path
 from reenact.engine.lanes import Lane
 from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.session.settings import Settings
 from reenact.errors import PolicyRefused, UsageError
 from reenact.format.draws import Name, Run
-from reenact.format.event import Event
+from reenact.format.event import Data, Event
 from reenact.policy.model import SessionMode
+
+if TYPE_CHECKING:
+    import inspect
 
 __all__ = [
     "ForkDraws",
@@ -186,9 +190,48 @@ class ForkedRun:
         """May anything have been called for real?"""
         return self.reached or self.turned
 
-    def asks_otherwise(self, call: Call) -> bool:
-        """Is ``call``, which is about to be made here, the one at the point, to be made otherwise?"""
+    def override_arguments(
+        self,
+        call: Call,
+        signature: inspect.Signature,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> tuple[Call, tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Return ``call`` and the arguments to call the function with.
+
+        At the fork point these are the overridden arguments. The original ones are compared, and
+        the overridden ones are recorded as ``sent``.
+        """
+        if not self.is_overridden(call):
+            return call, (args, kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        call, changed = self._override(call, copy_value(dict(bound.arguments)))
+        bound.arguments.update(changed)
+        return call, (bound.args, bound.kwargs)
+
+    def override_tool_arguments(self, call: Call) -> tuple[Call, Data | None]:
+        """Return ``call`` of a tool and its overridden arguments as plain data.
+
+        They are None if the tool is called with its own arguments.
+        """
+        if not self.is_overridden(call):
+            return call, None
+        return self._override(call, call.request["args"])
+
+    def is_overridden(self, call: Call) -> bool:
+        """Return whether ``call``, made here next, is at the fork point with a changed request."""
         return bool(self.branch.asked) and self._is_at_point(call)
+
+    def _override(self, call: Call, arguments: Data) -> tuple[Call, Data]:
+        for path, value in self.branch.asked.items():
+            arguments = replace_at_path(arguments, path[1:], value, path[:1])
+        extra = {
+            **call.extra,
+            "sent": copy_value(arguments),
+            "changed": list(self.branch.changed),
+        }
+        return msgspec.structs.replace(call, extra=extra), arguments
 
     def makes(self, call: Call) -> bool:
         """Will ``call``, which is about to be made here, be made for real?"""
