@@ -27,5 +27,5 @@ class LazyObject:
 
 
 def lazy_module(name: str) -> Any:
-    """Stands for the module ``name``."""
+    """Return a proxy that imports the module ``name`` on first use."""
     return LazyObject(lambda: import_module(name))

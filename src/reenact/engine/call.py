@@ -146,7 +146,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_call(source: str, key: str, *, observed: bool = False) -> Call:
-    """The call that one draw is."""
+    """Return the call of a single draw."""
     return Call(
         type="nondeterministic",
         capability=CAPABILITIES.get(source, source),

@@ -148,7 +148,7 @@ def _text(error: BaseException) -> str:
 
 
 def _state(error: BaseException) -> Data:
-    """The attributes of ``error``, notes included."""
+    """Return the attributes of ``error``, including its notes."""
     native = ((name, getattr(error, name)) for name in _native_names(error))
     found = {name: value for name, value in native if value is not None}
     found |= error.__dict__
@@ -170,7 +170,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def load_exception(data: Any) -> BaseException:
-    """The exception that ``data`` describes; its ``str()`` is what it was."""
+    """Return the exception that ``data`` describes, with the recorded ``str()``."""
     if not isinstance(data, dict):
         return RecordedFailure("an unknown failure", str(data)[:_LONGEST])
     name, message = str(data.get("class", "")), str(data.get("message", ""))
@@ -188,7 +188,7 @@ def load_exception(data: Any) -> BaseException:
 
 
 def _with_raised(data: Data, cause: BaseException | None) -> Data:
-    """``data`` with the exceptions among its arguments in their places."""
+    """Return ``data`` with the exceptions among its arguments put back."""
     raised, given = data.get("raised"), data.get("args")
     if not isinstance(raised, dict) or not isinstance(given, list):
         return data
@@ -204,7 +204,7 @@ def _argument(recorded: Any, cause: BaseException | None) -> BaseException | Non
 
 
 def _made(kind: type[BaseException] | None, data: Data, message: str) -> BaseException | None:
-    """An instance, made by the built-in class that ``kind`` comes from.
+    """Return an instance, created by the built-in base class of ``kind``.
 
     The constructor of a user's class may want anything, and may do anything.
     """
@@ -272,7 +272,7 @@ def _say(error: BaseException, message: str) -> None:
 
 
 def _has_repr(error: BaseException) -> bool:
-    """A traceback, a debugger and asyncio itself ask for it, and none of them expects it to fail."""
+    """Return whether ``repr(error)`` works, which tracebacks, debuggers and asyncio rely on."""
     try:
         repr(error)
     except Exception:  # noqa: BLE001 - code of the program, which may fail in any way
@@ -287,7 +287,7 @@ def _loaded_class(name: str) -> type[BaseException] | None:
 
 
 def _in_modules(name: str) -> Any:
-    """The longest prefix that is a loaded module, then attribute by attribute."""
+    """Resolve the longest prefix that is a loaded module, then attribute by attribute."""
     parts = name.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         module = sys.modules.get(".".join(parts[:cut]))
@@ -300,7 +300,7 @@ def _in_modules(name: str) -> Any:
 
 
 def copy_value(value: Any) -> Any:
-    """A copy of ``value`` that its owner can no longer change. Raises :class:`ValueRefused`."""
+    """Return a copy of ``value`` that its owner cannot change. Raises :class:`ValueRefused`."""
     try:
         return plain(decode(exact(value)))
     except ValueRefused as error:  # the path names keys, and a key can be anything
@@ -316,7 +316,7 @@ class ResultCodec(Protocol):
         """Return the record of ``result``. Raises :class:`ValueRefused` if it cannot be recorded."""
 
     def load(self, call: Call, data: Data) -> Any:
-        """The result that ``data`` was recorded of."""
+        """Return the result that was recorded as ``data``."""
 
     def returned(self, call: Call, result: Any, data: Data) -> Any:
         """Return the value for the program while recording: ``result``, or its recorded form."""
@@ -379,16 +379,16 @@ class StreamCodec(Protocol):
     """Is it recorded when each piece came?"""
 
     def admit(self, piece: Any) -> Any:
-        """``piece`` by value. Raises :class:`ValueRefused` for what cannot be recorded."""
+        """Return ``piece`` by value. Raises :class:`ValueRefused` if it cannot be recorded."""
 
     def size(self, piece: Any) -> int:
         """Return the number of bytes that the piece adds to the response."""
 
     def dump(self, pieces: list[Any], returned: Any) -> Any:
-        """The response that is recorded of ``pieces``; ``returned`` is what a generator returned."""
+        """Return the recorded form of ``pieces`` and of a generator's return value ``returned``."""
 
     def load(self, response: Any) -> list[Any]:
-        """The pieces that ``response`` was recorded of."""
+        """Return the pieces that were recorded as ``response``."""
 
     def growth(self, screen: Screen) -> PartialResponse:
         """Return the encoder of one stream. ``screen`` checks every text that spans chunks."""
@@ -414,7 +414,7 @@ class BufferedResponse(msgspec.Struct):
         return self.since(0)
 
     def since(self, number: int) -> Iterator[Any]:
-        """The pieces from that one on, and then what broke it off."""
+        """Yield the pieces starting with ``number``, then raise what broke off the response."""
         pieces = iter(self.pieces[number:])
         return pieces if self.error is None else chain(pieces, _raising(self.error))
 
@@ -478,7 +478,7 @@ PLAIN_STREAM_CODEC = PlainStreamCodec()
 
 
 def error_fields(call: Call, error: Data) -> Data:
-    """The fields of a completing event that say that the call failed."""
+    """Return the fields of a completing event that mark the call as failed."""
     if call.type == "tool_call":
         return {"ok": False, "error": error}
     if call.type == "llm_request":
@@ -487,12 +487,12 @@ def error_fields(call: Call, error: Data) -> Data:
 
 
 def result_field(call: Call) -> str:
-    """The field of the completing event that has what a stream gave."""
+    """Return the field of the completing event that holds the result of a stream."""
     return "result" if call.type == "tool_call" else "response"
 
 
 def completing_type(call: Call) -> str:
-    """The type of the event that completes ``call``."""
+    """Return the type of the event that completes ``call``."""
     return PAIRS.get(call.type, call.type)
 
 
@@ -546,7 +546,7 @@ def same_result(comparer: Comparer, call: Call, fields: Data, recorded: Data) ->
 
 
 def has_path(data: Data, path: str) -> bool:
-    """Has ``data`` something at ``path``?"""
+    """Return whether ``data`` has a value at ``path``."""
     try:
         return lookup(data, parse(path)) is not None
     except LookupError:

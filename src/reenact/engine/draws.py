@@ -107,7 +107,7 @@ ABSENT: Final = object()
 
 @lru_cache(maxsize=4096)  # a name may have a path in it
 def named_draw_call(name: Name) -> Call:
-    """The call that a draw of ``name`` is."""
+    """Return the call of a draw of ``name``."""
     source, _, key = name.partition(" ")
     return draw_call(source, key)
 
@@ -133,7 +133,7 @@ class ServedDraws:
         self._done = done
 
     def next(self, name: Name) -> Any:
-        """The next value, if it is ``name``'s; else ``ABSENT``."""
+        """Return the next value if it belongs to ``name``, else ``ABSENT``."""
         at = self.at
         if at == len(self._drawn):
             return ABSENT
@@ -177,7 +177,7 @@ class PartlyServedDraws(ServedDraws):
 
 
 def read_draw_run(entry: Entry, session: DrawSession) -> Run:
-    """The draws of a recorded run. Raises :class:`RecordingDamaged`."""
+    """Return the draws of a recorded run. Raises :class:`RecordingDamaged`."""
     script = session.machine.script
     assert script is not None
     try:
@@ -191,7 +191,7 @@ def read_draw_run(entry: Entry, session: DrawSession) -> Run:
 
 
 def recorded_draws(session: DrawSession) -> frozenset[str]:
-    """The sources of which the recording of ``session`` has every draw."""
+    """Return the sources whose draws the recording of ``session`` has completely."""
     source = session.source
     said = "" if source is None else source.manifest().environment.get(DRAWS_ENTRY, "")
     return frozenset(said.split())
@@ -245,7 +245,7 @@ class OpenDrawRun:
         """Names that the open state mutation has already."""
 
     def draw(self, name: Name, live: Live) -> Any:
-        """``ABSENT`` when it is full, or ``name`` has not been admitted."""
+        """Draw and record a value. Return ``ABSENT`` if the run is full or ``name`` is not admitted."""
         if name not in self._names or len(self.drawn) >= LONGEST_RUN:
             return ABSENT
         value = live()
@@ -315,7 +315,7 @@ class RecordedDraws:
         return self._first(lane, name, live) if value is ABSENT else value
 
     def _first(self, lane: Lane, name: Name, live: Live) -> Any:
-        """The first of its name in a run."""
+        """Draw the first value of its name in a run."""
         session = self._session
         if not session.is_active:
             return live()
@@ -413,7 +413,7 @@ class RecordedDraws:
                 self._write(lane)
 
     def after_fork(self) -> None:
-        """In a forked child: what its parent drew is none of its business."""
+        """Forget the draws of the parent of this forked child."""
         for lanes in self._open.values():
             for lane in lanes:
                 lane.run = lane.side = None
@@ -519,7 +519,7 @@ class ReplayedDraws:
             self.end(lane)
 
     def after_fork(self) -> None:
-        """In a forked child: what its parent is served is none of its business."""
+        """Forget the draws that the parent of this forked child is served."""
         for lane in self._open:
             lane.run = None
         self._open.clear()
@@ -544,7 +544,7 @@ class Draws(Protocol):
         """The session ends."""
 
     def after_fork(self) -> None:
-        """In a forked child: what its parent drew is none of its business."""
+        """Forget the draws of the parent of this forked child."""
 
 
 class LiveDraws:

@@ -54,8 +54,10 @@ class ObservedRequest(msgspec.Struct, frozen=True):
 
 
 def request_of(type: str, data: Data) -> Data:
-    """The part of an event that is compared. Fields that a payload lacks (it was withheld, or
-    written by hand) are left out."""
+    """Return the compared part of an event.
+
+    Fields that are missing, because the payload was withheld or written by hand, are left out.
+    """
     names: tuple[str, ...]
     if type == "nondeterministic":
         names = ("source", "op", "request") if "request" in data else ("source", "key")
@@ -74,9 +76,9 @@ def request_of(type: str, data: Data) -> Data:
 
 
 def operation_of(type: str, data: Data) -> str:
-    """``search``, ``openai/gpt-5``, ``network GET``, ``file_write``: what was done, in a word.
+    """Return a short name of an operation: ``search``, ``openai/gpt-5``, ``network GET``.
 
-    Empty for what has no operation.
+    Empty for an event without an operation.
     """
     if type == "nondeterministic":
         return " ".join(filter(None, (_text(data.get("source")), _text(data.get("op")))))
@@ -88,7 +90,7 @@ def operation_of(type: str, data: Data) -> str:
 
 
 def kind_of(type: str, data: Data) -> str:
-    """``llm``, ``tool``, the source of something nondeterministic, else the type of the event."""
+    """Return ``llm``, ``tool``, the source of a nondeterministic event, else the event's type."""
     if type == "nondeterministic":
         return _text(data.get("source")) or type
     return _KINDS.get(type, type)

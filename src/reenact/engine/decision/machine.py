@@ -61,7 +61,7 @@ MAX_DIVERGENCES: Final = 1_000
 
 
 def call_identity(call: Call) -> Data:
-    """The part of a call that is compared, in the form in which it is found in an event."""
+    """Return the compared part of a call, in the form of an event."""
     if call.type != "nondeterministic":
         return call.request
     if call.key and not call.request:
@@ -86,12 +86,12 @@ class DivergenceLog:
         self.count_anew()
 
     def count_anew(self) -> None:
-        """Nothing has happened yet. In a forked child: what its parent did is not its to report."""
+        """Reset the counters. A forked child does not report the divergences of its parent."""
         self.divergences: list[Divergence] = []
         self.more_divergences = 0
 
     def key(self, call: Call) -> str:
-        """The key of ``call``: its own, or the digest of what is compared."""
+        """Return the key of ``call``: its own, or the digest of its compared part."""
         return call.key or self._comparer.key(call_identity(call))
 
     def describe(self, call: Call, key: str, lane: str) -> ObservedRequest:
@@ -107,12 +107,12 @@ class DivergenceLog:
     def stalled(
         self, head: int | None, waiting: ObservedRequest | None, *, stack: str, why: str
     ) -> Divergence:
-        """The run waits for event ``head``, which the program does not request."""
+        """Note a run that waits for event ``head``, which the program does not request."""
         event = self.script.event(head) if self.script and head else None
         return self.note(self._diagnosis.stalled(event, waiting, stack=stack, why=why))
 
     def cancelled(self, entry: Entry, call: Call, key: str, lane: str) -> Divergence:
-        """Answered in the recording, cancelled now."""
+        """Note a call that has a recorded result and was cancelled this time."""
         return self.note(self._diagnosis.cancelled(entry.opening, self.describe(call, key, lane)))
 
     def differs(self, entry: Entry, call: Call, key: str, lane: str, result: Data) -> Divergence:
@@ -132,7 +132,7 @@ class DivergenceLog:
         return self._diagnosis.payload_mismatch(closing, observed, ())
 
     def made_again(self, entry: Entry, why: str) -> Divergence:
-        """In an update: ``entry`` was asked for and cannot stay as it is."""
+        """Return the divergence of an updated call: ``entry`` was requested and cannot stay."""
         return self._diagnosis.missing(entry.opening, why=why)
 
     def goes_on(
@@ -154,7 +154,7 @@ class DivergenceLog:
         return self.note(self._diagnosis.payload_mismatch(event, observed, ()))
 
     def note(self, divergence: Divergence) -> Divergence:
-        """Remember it for the report."""
+        """Store ``divergence`` for the report, or count it if there are too many."""
         if len(self.divergences) < MAX_DIVERGENCES:
             self.divergences.append(divergence)
         else:
@@ -162,7 +162,7 @@ class DivergenceLog:
         return divergence
 
     def note_served(self, divergence: Divergence, seq: int) -> Divergence:
-        """``divergence``, which was noted last, with the recorded call that answers it."""
+        """Add the recorded call that answers to ``divergence``, which was noted last."""
         told = msgspec.structs.replace(divergence, served=seq)
         if self.divergences and self.divergences[-1] is divergence:
             self.divergences[-1] = told
@@ -199,7 +199,7 @@ class DivergenceLog:
 
 
 _DRAWN = frozenset({"clock", "rng", "env", "process"})
-"""Kinds of which there are too few when the recording is at its end; other calls are unexpected."""
+"""Kinds that have run out at the end of the recording. Other calls are unexpected there."""
 
 _TO_THE_LETTER = frozenset({"nondeterministic", "llm_request"})
 
@@ -207,7 +207,7 @@ _GO_LIVE, _PASS, _PASS_INSIDE = GoLive(), Pass(), Pass(inside=True)
 
 
 def make_matcher(policy: Policy, script: RecordedCalls, comparer: Comparer) -> Matcher:
-    """The matcher that ``policy`` chooses."""
+    """Return the matcher that ``policy`` selects."""
 
     def key_of(entry: Entry) -> str:
         return comparer.key(entry_identity(entry))
@@ -252,7 +252,7 @@ class Machine(DivergenceLog):
         self.changes = UpdateChanges() if mode == "update" and script is not None else None
         """Changes that an update makes to the recording."""
         self._gone_past: set[str] = set()
-        """In an update: lanes in which a recorded call was gone past, and may still be asked for."""
+        """In an update: lanes with a skipped recorded call, which can still be requested."""
         self._free: set[tuple[str, str, str]] = set()
         """Calls by capability, source and operation that nothing can stand against."""
         if script is not None:
@@ -271,7 +271,7 @@ class Machine(DivergenceLog):
         self._matcher = make_matcher(self._policy, script, self._comparer)
 
     def covers(self, call: Call) -> bool:
-        """Is ``call`` of the kind that is recorded and served?"""
+        """Return whether ``call`` is of a kind that this session records and serves."""
         return self._only is None or call.source == self._only
 
     def decide(self, call: Call, lane: str) -> tuple[Decision, str]:
@@ -327,13 +327,13 @@ class Machine(DivergenceLog):
         return "run" if self.runs(call) else "one"
 
     def runs(self, call: Call) -> bool:
-        """Are draws such as ``call`` kept many in one event?"""
+        """Return whether draws such as ``call`` are stored in runs, many in one event."""
         action = self._policy.action_for(call.capability, call.operation)
         freely = action == "record" and not self._sizes and self._is_free(call)
         return freely and self.covers(call) and self._policy.match == "lane"
 
     def refusal_of(self, call: Call) -> PolicyRefused | None:
-        """Why nothing like ``call`` may be asked, if that is so. It is not counted."""
+        """Return why no call like ``call`` is allowed, or None. Nothing is counted."""
         if not self.covers(call):
             return None
         if self._policy.action_for(call.capability, call.operation) == "pass":
@@ -341,7 +341,7 @@ class Machine(DivergenceLog):
         return self._access.refusal(call.capability, call.kind, call.operation, 0)
 
     def take_draws(self, name: str, lane: str) -> Entry | None:
-        """The recorded draws that come next in ``lane``, if they begin with ``name``; taken."""
+        """Take the next recorded draws of ``lane`` if they begin with ``name``."""
         if self._matcher is None:
             return None
         call = draw_call(*name.split(" ", 1))
@@ -380,7 +380,7 @@ class Machine(DivergenceLog):
         return not entry.unanswered
 
     def _goes_freely(self, call: Call, key: str) -> bool:
-        """May ``call`` be made now, and is it recorded like any?"""
+        """Return whether the policy allows ``call`` and has no special rule for it."""
         place = call.capability, call.source, call.operation
         if place in self._free:
             return True
@@ -394,7 +394,7 @@ class Machine(DivergenceLog):
         return True
 
     def take(self, entry: Entry, call: Call) -> None:
-        """``entry`` answers ``call``."""
+        """Count ``call`` and take ``entry``, which answers it."""
         assert self._matcher is not None
         self._calls["llm.call" if entry.kind == "llm" else call.capability] += 1
         self._matcher.take(entry)
@@ -445,7 +445,7 @@ class Machine(DivergenceLog):
         return refusal
 
     def _repeat_refusal(self, error: PolicyRefused, call: Call, key: str, lane: str) -> Refuse:
-        """Refused now; if it was refused in the recording too, that is the same call."""
+        """Return the refusal of ``call``, with the recorded call if that was refused as well."""
         if self._matcher is None:
             return Refuse(error=error)
         entry = self._matcher.at_cursor(call, key, lane)
@@ -495,16 +495,20 @@ class Machine(DivergenceLog):
         return next(found, None) or self._by_call_id(matcher, call)
 
     def _by_call_id(self, matcher: Matcher, call: Call) -> Entry | None:
-        """The recorded call with the id of ``call``, in any lane: tools that run side by side with one
-        more tool have lanes of their own."""
+        """Return the recorded call with the id of ``call``, in any lane.
+
+        Tools that run concurrently have lanes of their own, which an additional tool shifts.
+        """
         if call.type != "tool_call" or not call.call_id:
             return None
         unused = (one for one in matcher.unused() if one.type == call.type)
         return next((one for one in unused if one.call_id == call.call_id), None)
 
     def _is_renamed(self, entry: Entry, call: Call) -> bool:
-        """Is ``entry`` the call of a tool that has another name now? Otherwise ``call`` is one that
-        the recorded program did not make, and the result is left to the tool that gave it."""
+        """Return whether ``entry`` is the call of a tool that has a different name now.
+
+        Otherwise the recorded program did not make ``call``, and the result stays with its tool.
+        """
         if call.call_id and call.call_id == entry.call_id:
             return True
         then, now = (
@@ -530,7 +534,7 @@ class Machine(DivergenceLog):
             self._gone_past.add(lane)
 
     def made_draws(self, name: str, lane: str) -> None:
-        """In an update: draws that begin with ``name`` were made, and are new."""
+        """Note new draws of an update, which begin with ``name``."""
         if self.changes is not None:
             call = draw_call(*name.split(" ", 1))
             entry = None if self._matcher is None else self._matcher.upcoming(lane)
@@ -553,7 +557,7 @@ class Machine(DivergenceLog):
         return entry
 
     def is_next(self, call: Call, lane: str) -> bool:
-        """Is ``call`` the next thing that the recorded program did in ``lane``?"""
+        """Return whether ``call`` equals the next recorded call of ``lane``."""
         entry = self.upcoming(lane)
         return entry is not None and self._is_same(entry, call, self.key(call))
 
@@ -562,7 +566,7 @@ class Machine(DivergenceLog):
         return None if self._matcher is None else self._matcher.upcoming(lane)
 
     def refusal(self, call: Call) -> PolicyRefused | None:
-        """Why the policy does not allow ``call``; None if it does. Nothing is counted."""
+        """Return why the policy refuses ``call``, or None. Nothing is counted."""
         return self._refusal(call, self.key(call))
 
     def _is_same(self, entry: Entry, call: Call, key: str) -> bool:
@@ -593,7 +597,7 @@ class Machine(DivergenceLog):
     # Besides calls
 
     def has_recorded(self, call: Call, lane: str) -> bool:
-        """Would ``call`` be served?"""
+        """Return whether ``call`` would be served."""
         if self._matcher is None:
             return False
         key = self.key(call)
@@ -603,20 +607,20 @@ class Machine(DivergenceLog):
         return self._matcher.anywhere(call, key, lane) is not None
 
     def unused(self) -> Iterable[Entry]:
-        """Recorded calls that were not made. Reads to the end."""
+        """Return the recorded calls that were not made. Reads to the end."""
         if self._matcher is None:
             return ()
         return (entry for entry in self._matcher.unused() if entry.kind not in (SCHEDULE, SLEEP))
 
     def left_over(self, limit: int) -> tuple[list[Divergence], int]:
-        """A divergence for each of the first unused calls, and how many there are."""
+        """Return divergences of the first unused calls, and the number of unused calls."""
         unused = iter(self.unused())
         first = list(islice(unused, limit))
         total = len(first) + sum(1 for _ in unused)
         return [self.unmade(entry) for entry in first], total
 
     def unmade(self, entry: Entry) -> Divergence:
-        """``entry`` was not used."""
+        """Return the divergence of ``entry``, which was not used."""
         why = "the recorded run made this call and the present one did not"
         return self._diagnosis.missing(entry.opening, why=why)
 

@@ -29,20 +29,23 @@ _CANDIDATES = 2_000
 
 
 class Matcher(Protocol):
-    """Finds recorded calls. ``key_of(entry)`` is the key that the present rules give to one; it
-    differs from the recorded key when that was made under others, or never."""
+    """Search for recorded calls.
+
+    ``key_of(entry)`` is the key of a recorded call under the present rules. It differs from the
+    recorded key if the rules have changed, or if no key was recorded.
+    """
 
     def upcoming(self, lane: str) -> Entry | None:
-        """The recorded call that is next in ``lane``, where that is how calls are matched."""
+        """Return the next recorded call of ``lane`` if calls are matched in order, else None."""
 
     def at_cursor(self, call: Call, key: str, lane: str) -> Entry | None:
-        """The recorded call at this place, whether or not it is the same; None beyond the end."""
+        """Return the recorded call at this position, equal or not; None beyond the end."""
 
     def anywhere(self, call: Call, key: str, lane: str) -> Entry | None:
-        """The earliest unused recorded call that is the same, before or after the cursor."""
+        """Return the earliest unused recorded call that is equal, on either side of the cursor."""
 
     def alike(self, call: Call, lane: str) -> Entry | None:
-        """The next unused one of the same type and operation."""
+        """Return the next unused recorded call of the same type and operation."""
 
     def in_its_place(self, call: Call, lane: str) -> Iterator[Entry]:
         """Yield unused calls of the same type that can have been made instead of ``call``.
@@ -51,13 +54,13 @@ class Matcher(Protocol):
         """
 
     def take(self, entry: Entry) -> None:
-        """``entry`` has been used."""
+        """Mark ``entry`` as used."""
 
     def pass_over(self, entry: Entry) -> None:
         """Pass over ``entry``, the next call of its lane: it stays usable."""
 
     def unused(self) -> Iterator[Entry]:
-        """Everything that was recorded and not used, after reading to the end."""
+        """Yield all unused recorded calls, after reading to the end."""
 
     def candidates(self, lane: str) -> Iterator[tuple[Event, bool]]:
         """Yield the events that a diagnosis compares with, and whether each is used.
@@ -160,7 +163,7 @@ class _LaneIndex:
         return _first_unused(self._keys.get(_place(call, key)))
 
     def by_own_key(self, call: Call, key: str, key_of: _KeyOf) -> Entry | None:
-        """Only calls of the same operation are looked at: each has to be read for its key."""
+        """Search only calls of the same operation, because each has to be read for its key."""
         if call.key:
             return None
         group = _operation(call)
@@ -190,14 +193,14 @@ def _operation(one: Call | Entry) -> tuple[str, str, str]:
 
 
 def _put(queues: _Queues, entry: Entry, key: str) -> None:
-    """Found by its key alone, and by key and operation."""
+    """Add ``entry`` under its key alone, and under key and operation."""
     queues[entry.type, entry.kind, key, ""].append(entry)
     if entry.operation:
         queues[entry.type, entry.kind, key, entry.operation].append(entry)
 
 
 def _place(call: Call, key: str) -> _Place:
-    """A digest covers the operation; a key that the caller states does not."""
+    """Return the table key. A digest covers the operation, a key of the caller does not."""
     return call.type, call.kind, key, call.operation if call.key else ""
 
 

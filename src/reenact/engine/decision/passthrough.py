@@ -22,7 +22,7 @@ _STREAMS = "websocket"
 
 
 def entry_capability(entry: Entry) -> str:
-    """The capability that the recorded call was made under."""
+    """Return the capability of a recorded call."""
     capability = _BY_TYPE.get(entry.type) or _BY_KIND.get(entry.kind, entry.kind)
     if capability == "net.fetch" and entry.operation.startswith(_STREAMS):
         return "net.stream"
@@ -38,16 +38,16 @@ class PassThroughRules:
         )
 
     def calls(self, entry: Entry) -> bool:
-        """Is ``entry`` such a call, or such a draw?"""
+        """Return whether the policy lets the call or draw ``entry`` pass."""
         return self._passes(entry_capability(entry), entry.operation)
 
     def draws(self, name: str) -> bool:
-        """Is ``name``, one of a run of draws?"""
+        """Return whether the policy lets the draw ``name`` of a run pass."""
         source = name.partition(" ")[0]
         return self._passes(_BY_KIND.get(source, source), "")
 
 
 def pass_through_rules(policy: Policy) -> PassThroughRules | None:
-    """None where nothing passes, as nearly everywhere."""
+    """Return the rules of ``policy``, or None if it lets nothing pass, as most do."""
     rules = (*(rule.action for rule in policy.boundaries), policy.clock, policy.rng)
     return PassThroughRules(policy) if "pass" in rules else None

@@ -88,12 +88,12 @@ def summarise_event(event: Event) -> EventSummary:
 
 
 def text_or_empty(value: Any) -> str:
-    """``value`` if it is a text."""
+    """Return ``value`` if it is a text, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def make_entry(event: Event, brief: EventSummary) -> Entry:
-    """The recorded call that ``event`` opens. Its position is -1 where none is written."""
+    """Return the recorded call that ``event`` opens. Its position is -1 if none is stored."""
     if event.type == "nondeterministic":
         kind, operation = text_or_empty(brief.source), text_or_empty(brief.op)
     else:
@@ -119,7 +119,7 @@ def _count(count: Any) -> int:
 
 
 def _named(type: str, brief: EventSummary) -> tuple[str, str]:
-    """The kind and the operation, as :class:`reenact.engine.call.Call` has them."""
+    """Return the kind and the operation, as in :class:`reenact.engine.call.Call`."""
     if type == "tool_call":
         return "tool", text_or_empty(brief.name)
     if type == "llm_request":
@@ -128,8 +128,10 @@ def _named(type: str, brief: EventSummary) -> tuple[str, str]:
 
 
 def completes_entry(event: Event, brief: EventSummary, opening: Entry) -> bool:
-    """Does ``event`` complete ``opening``? In recordings made by hand a parent may be any call
-    that encloses it."""
+    """Return whether ``event`` completes ``opening``.
+
+    In recordings written by hand, a parent can be any enclosing call.
+    """
     if PAIRS.get(opening.type) != event.type:
         return False
     given = text_or_empty(brief.call_id)
@@ -162,7 +164,7 @@ class LaneCalls:
             self.ahead.append(entry)
 
     def take(self, entry: Entry) -> list[Entry]:
-        """``entry`` has been used. Returns what was passed over on the way; it stays usable."""
+        """Mark ``entry`` as used. Return the skipped calls before it, which stay usable."""
         entry.used = True
         ahead = self.ahead
         passed: list[Entry] = []
@@ -178,7 +180,7 @@ class LaneCalls:
         return passed
 
     def pass_over(self, entry: Entry) -> None:
-        """Pass over ``entry``, the next call: it stays usable."""
+        """Skip ``entry``, the next call. It stays usable."""
         if self.ahead and self.ahead[0] is entry:
             self.ahead.popleft()
             self.skipped[entry.seq] = entry
@@ -199,7 +201,7 @@ class LaneCalls:
             self.cursor += self.gone[self.cursor]
 
     def give_back(self, entry: Entry) -> None:
-        """``entry`` has been used in part: what is left of it comes next."""
+        """Make the rest of ``entry``, which was used in part, the next call."""
         self.ahead.appendleft(entry)
         self.cursor = min(self.cursor, entry.position)
 
@@ -211,7 +213,7 @@ class LaneCalls:
         self.skipped = {seq: entry for seq, entry in self.skipped.items() if not entry.used}
 
     def unused(self) -> Iterator[Entry]:
-        """In their order."""
+        """Yield the unused calls in their order."""
         yield from self.skipped.values()
         yield from self.ahead
 
@@ -229,17 +231,17 @@ class EventReader(Protocol):
     """Source of recorded calls, read in order."""
 
     def next(self) -> Event | None:
-        """The next event, or None at the end."""
+        """Return the next event, or None at the end."""
 
     def at(self, seq: int) -> Event:
-        """Event ``seq``, wherever reading has come."""
+        """Return event ``seq``, independent of the reading position."""
 
 
 class UsageTracker(Protocol):
     """Tracker that is notified of used events."""
 
     def use(self, seq: int) -> None:
-        """The call that event ``seq`` opens was served."""
+        """Note that the call opened by event ``seq`` was served."""
 
     def stub(self, lane: str) -> None:
         """Note that events under ``lane`` are no longer requested."""
@@ -268,7 +270,7 @@ class RecordedCalls:
     ) -> None:
         self.order = DeliveryOrder(self.read_on, self._is_awaited_by_nobody)
         self.whole = False
-        """Has everything been read?"""
+        """True if everything was read."""
         self.entries: list[Entry] | None = None
         """Every call in the order of the log, when :meth:`keep_all` was asked for."""
         self._aside: defaultdict[tuple[str, str], deque[tuple[int, Any]]] = defaultdict(deque)
@@ -294,13 +296,13 @@ class RecordedCalls:
         self._problem: RecordingError | None = None
 
     def keep_all(self) -> list[Entry]:
-        """The list of every call that is read from now on, in the order of the log."""
+        """Return the list of all calls that are read from now on, in the order of the log."""
         if self.entries is None:
             self.entries = []
         return self.entries
 
     def lane(self, name: str) -> LaneCalls:
-        """The script of lane ``name``; an empty one when nothing of it has been read."""
+        """Return the calls of lane ``name``, empty if none was read."""
         if not self._by_lane:
             name = ROOT_LANE
         found = self._lanes.get(name)
@@ -312,12 +314,15 @@ class RecordedCalls:
         return found
 
     def lane_names(self) -> list[str]:
-        """The lanes of which something has been read."""
+        """Return the names of the lanes that were read so far."""
         return list(self._lanes)
 
     def upcoming(self, name: str) -> Entry | None:
-        """The next call of lane ``name``; None when there is no more, or when the one that was
-        made here is lost (a stream that was open when the recording program was killed)."""
+        """Return the next call of lane ``name``, or None if there are no more.
+
+        Also None if the call at this position is lost, such as a stream that was open when the
+        recording program was killed.
+        """
         lane = self._lanes.get(name) or self.lane(name)
         while True:
             ahead = lane.ahead
@@ -328,15 +333,15 @@ class RecordedCalls:
                 return None
 
     def never_began(self, name: str) -> bool:
-        """Was the job of lane ``name`` given up before it began?"""
+        """Return whether the job of lane ``name`` was dropped before it began."""
         return self.upcoming(name) is None and name in self._dropped
 
     def was_stopped(self, name: str) -> bool:
-        """Was the process that does what is in lane ``name`` ended before it came so far?"""
+        """Return whether the process of lane ``name`` was stopped before its next call."""
         return self.upcoming(name) is None and _is_under(name, self.stopped)
 
     def take(self, entry: Entry) -> None:
-        """``entry`` has been used, or begins to be, if it is a run of draws."""
+        """Mark ``entry`` as used. Of a run of draws, this marks the beginning of its use."""
         if self._ledger is not None and entry.count == 1:
             self._ledger.use(entry.seq)
         if entry.inner is not None:
@@ -347,7 +352,7 @@ class RecordedCalls:
             self._pass_over(one)
 
     def used_up(self, entry: Entry) -> None:
-        """Every draw of a run has been used."""
+        """Note that every draw of a run was used."""
         if self._ledger is not None:
             self._ledger.use(entry.seq)
 
@@ -359,7 +364,7 @@ class RecordedCalls:
         lane.give_back(entry)
 
     def pass_over(self, entry: Entry) -> None:
-        """The program goes past ``entry``, the next call of its lane."""
+        """Skip ``entry``, the next call of its lane. It stays usable."""
         lane = self._lanes.get(entry.lane) or self.lane(entry.lane)
         lane.pass_over(entry)
         self._pass_over(entry)
@@ -388,7 +393,7 @@ class RecordedCalls:
         return position.isdecimal() and (lane is None or int(position) >= lane.cursor)
 
     def mark(self, kind: str, lane: str) -> Entry | None:
-        """The next ``run_start`` or ``run_end`` of ``lane``, or None."""
+        """Return the next ``run_start`` or ``run_end`` of ``lane``, or None."""
         waiting = self._marks[kind, lane if self._by_lane else ROOT_LANE]
         while not waiting:
             if not self.read_on():
@@ -396,14 +401,14 @@ class RecordedCalls:
         return waiting.popleft()
 
     def complete(self, entry: Entry) -> Event | None:
-        """The event that completed ``entry``; None when it never came."""
+        """Return the event that completed ``entry``, or None if it was never completed."""
         while entry.closing is None:
             if not self.read_on():
                 return None
         return entry.closing
 
     def event(self, seq: int) -> Event:
-        """Event ``seq``, whether it has been read or not."""
+        """Return event ``seq``, read before or not."""
         return self._events.at(seq)
 
     def read_all(self) -> None:
@@ -412,7 +417,7 @@ class RecordedCalls:
             pass
 
     def read_on(self) -> bool:
-        """Read on; False at the end. A few events at a time: one by one takes twice as long."""
+        """Read a few events; return False at the end. Single events would take twice as long."""
         if self._problem is not None:
             raise self._problem
         for number in range(_AT_A_TIME):
@@ -495,9 +500,11 @@ class RecordedCalls:
             self._aside[event.lane, name].extend((event.seq, value) for value in column)
 
     def next_aside(self, lane: str, name: str, before: int | None = None) -> tuple[int, Any] | None:
-        """The next value of ``name`` that was drawn aside in ``lane`` before its next call, with
-        the seq of its event, which may have to stand ``before`` another one; None when there is no
-        more. It is used by that."""
+        """Take the next value of ``name`` that was drawn aside in ``lane`` before its next call.
+
+        Return it with the seq of its event, or None if there are no more. With ``before``, the seq
+        must be lower than that.
+        """
         found = self._lanes.get(lane) or self.lane(lane)
         while True:
             queue = self._aside.get((lane, name))
@@ -527,8 +534,10 @@ class RecordedCalls:
             self.entries.append(entry)
 
     def _is_left_out(self, entry: Entry, lane: LaneCalls, let_by: PassThroughRules) -> bool:
-        """Is ``entry`` none that is asked for? Of a run of draws the first ones may be none, too;
-        it begins behind them then."""
+        """Return whether ``entry`` is never requested, because the policy lets it pass.
+
+        A run of draws can start with such draws. It then begins after them.
+        """
         names = self._drawn(entry) if entry.count > 1 else []
         first = next((at for at, name in enumerate(names) if not let_by.draws(name)), None)
         if first:
@@ -577,7 +586,7 @@ class RecordedCalls:
     # Lanes of tools and of other processes
 
     def stub(self, lane: str) -> None:
-        """A stubbed tool answers for everything under ``lane``: none of it is asked for."""
+        """Skip everything under ``lane``, because the tool that contains it is stubbed."""
         if self._ledger is not None:
             self._ledger.stub(lane)
         self._stub(lane)
@@ -588,18 +597,18 @@ class RecordedCalls:
         self._forget(lane)
 
     def leave_to_child(self, lane: str) -> None:
-        """Another process does what is under ``lane``."""
+        """Leave the calls under ``lane`` to a different process."""
         self._elsewhere.add(lane)
         self.order.some_apart = True
         self._forget(lane)
 
     def keep_to(self, lane: str) -> None:
-        """We are the process that does what is under ``lane``, and nothing else."""
+        """Keep only the calls under ``lane``, which this process makes."""
         self._only = lane
         self.order.some_apart = True
 
     def is_passed_over(self, lane: str) -> bool:
-        """Is ``lane`` inside a stubbed tool, or the business of another process?"""
+        """Return whether ``lane`` is inside a stubbed tool or belongs to a different process."""
         if not self._stubbed and not self._elsewhere and self._only is None:
             return False
         if self._only is not None and not _is_under(lane, {self._only}):
@@ -627,7 +636,7 @@ def _is_the_commands(event: Event) -> bool:
 
 
 def _is_under(lane: str, tops: set[str]) -> bool:
-    """Is ``lane`` one of ``tops``, or below one?"""
+    """Return whether ``lane`` is in ``tops`` or below one of them."""
     while tops and lane:
         if lane in tops:
             return True

@@ -33,19 +33,19 @@ class UsageLedger:
         return cls(folder)
 
     def use(self, seq: int) -> None:
-        """The call that event ``seq`` opens was served."""
+        """Note that the call opened by event ``seq`` was served."""
         self._map[seq] = 1
 
     def is_used(self, seq: int) -> bool:
-        """Was it?"""
+        """Return whether the call opened by event ``seq`` was served."""
         return self._map[seq] == 1
 
     def reach(self) -> None:
-        """The call was made at which the run is forked."""
+        """Note that the call at the fork point was made."""
         (self._folder / _REACHED).touch()
 
     def is_reached(self) -> bool:
-        """Was it?"""
+        """Return whether the call at the fork point was made."""
         return (self._folder / _REACHED).exists()
 
     def stub(self, lane: str) -> None:
@@ -58,7 +58,7 @@ class UsageLedger:
             os.close(fd)
 
     def stubbed(self) -> list[str]:
-        """These lanes."""
+        """Return the lanes of stubbed tools."""
         try:
             return (self._folder / _STUBBED).read_text("ascii").split()
         except FileNotFoundError:

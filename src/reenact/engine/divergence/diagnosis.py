@@ -238,7 +238,7 @@ class Diagnosis:
 
 
 def _is_same_file(event: Event, ask: ObservedRequest) -> bool:
-    """Is it the same file or folder that is read, with something else in it?"""
+    """Return whether the program reads the same file or folder, with different content."""
     data = event.data
     return ask.request.get("source") == "fs" and data.get("op") == ask.operation
 

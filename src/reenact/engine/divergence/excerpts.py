@@ -60,12 +60,12 @@ _ROOMY = 400
 
 
 def json_size(value: Any) -> int:
-    """The size of ``value`` in bytes of ASCII JSON."""
+    """Return the size of ``value`` in bytes of ASCII JSON."""
     return len(json.dumps(value))
 
 
 def truncate_text(text: str, room: int) -> str:
-    """``text`` within ``room``, with a note of how many characters are missing."""
+    """Return ``text`` within ``room``, with a note of the number of missing characters."""
     if len(text) <= room and json_size(text) <= room:
         return text
     keep = bisect_right(
@@ -85,7 +85,7 @@ class Truncator:
         self._redactor = redactor
 
     def value(self, value: Any, room: int) -> Any:
-        """``value`` in at most ``room`` bytes, as JSON can hold it."""
+        """Return ``value`` in at most ``room`` bytes, in a form that JSON can hold."""
         return self.fitted(value, room)[0]
 
     def fitted(self, value: Any, room: int) -> tuple[Any, bool]:
@@ -109,16 +109,16 @@ class Truncator:
         return self.value(expected, room), self.value(observed, room)
 
     def path(self, path: Path, room: int) -> tuple[str, str]:
-        """The path as people write it and as RFC 9535 does, in at most ``room`` bytes each."""
+        """Return the path in short form and in the form of RFC 9535, at most ``room`` bytes each."""
         clean = tuple(self.name(step) if isinstance(step, str) else step for step in path)
         return truncate_text(join(clean), room), truncate_text(normalised_path(clean), room)
 
     def name(self, name: str) -> str:
-        """The name of a field, unless it is a secret."""
+        """Return the name of a field, or a placeholder if it is a secret."""
         return PLACEHOLDER if self._redactor.survivors(name.encode()) else name
 
     def line(self, text: str, room: int = _NAME) -> str:
-        """A text of ours or of the program's, redacted."""
+        """Return a redacted and truncated text."""
         return truncate_text(self._redactor.text(text), room)
 
 
@@ -208,7 +208,7 @@ def _texts(expected: str, observed: str, room: int) -> tuple[str, str]:
 
 
 def truncate_bytes(value: bytes, start: int, room: int) -> dict[str, Any]:
-    """As in a recording, from byte ``start`` on; what is cut off shows in ``from`` and ``size``."""
+    """Return bytes in recorded form, starting with ``start``. ``from`` and ``size`` mark a cut."""
     end = start + max(0, min(room, _TEXT) - 80) * 3 // 4
     shown = value[start:end]
     found: dict[str, Any] = {"$bytes": b64encode(shown).decode()}
@@ -216,7 +216,7 @@ def truncate_bytes(value: bytes, start: int, room: int) -> dict[str, Any]:
 
 
 def _escaped(name: str) -> str:
-    """As in a recording: what the program calls ``$bytes`` is not mistaken for bytes."""
+    """Escape a field name as in a recording, so that a field ``$bytes`` is not read as bytes."""
     return f"${name}" if name.startswith("$") and name.lstrip("$") in RESERVED else name
 
 
@@ -287,7 +287,7 @@ class ExcerptBuilder:
         )
 
     def _hint(self, hint: str) -> str:
-        """One line: a path in it may hold anything."""
+        """Return the hint in one line. A path in it can contain line breaks."""
         return self._bounds.line(hint, _HINT).replace("\n", " ")
 
     def _recorded(self, event: Event) -> Recorded:
@@ -349,7 +349,7 @@ class ExcerptBuilder:
         )
 
     def _stack(self, stack: str) -> str:
-        """Its end: the innermost calls are the last ones."""
+        """Return the end of a stack, because the innermost calls are the last ones."""
         text = self._redactor.text(stack)
         if json_size(text) <= _STACK:
             return text
@@ -358,7 +358,7 @@ class ExcerptBuilder:
         return f"… {text}"
 
     def _checked(self, divergence: Divergence) -> Divergence:
-        """``divergence``, or as much of it as certainly holds no secret."""
+        """Return ``divergence``, without the parts that can contain a secret."""
         survivors = self._redactor.survivors(json.dumps(divergence.to_json()).encode())
         if not survivors:
             return divergence
@@ -378,7 +378,7 @@ class ExcerptBuilder:
 
 
 def is_withheld(data: Data) -> bool:
-    """Was the payload not written, because a secret survived redaction?"""
+    """Return whether the payload was not written, because a secret survived redaction."""
     return isinstance(data.get("withheld"), dict)
 
 
@@ -390,7 +390,7 @@ def _data_flags(data: Data) -> Iterator[str]:
 
 
 def _bare(seen: _AnySeen | None) -> _AnySeen | None:
-    """``seen`` without contents."""
+    """Return ``seen`` without contents."""
     if seen is None:
         return None
     nothing: Data | None = {} if isinstance(seen, Recorded) else None

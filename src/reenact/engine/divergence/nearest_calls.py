@@ -114,7 +114,7 @@ def _order(found: SimilarCall) -> tuple[bool, float, bool, int]:
 
 
 def _alike(differing: list[Difference], size: int) -> float:
-    """The part of ``size`` bytes that is alike; 1 only when nothing differs."""
+    """Return the equal share of ``size`` bytes, 1 only if nothing differs."""
     if not differing:
         return 1.0
     unlike = sum(map(_weight, differing))
@@ -128,7 +128,7 @@ def _weight(one: Difference) -> int:
 
 
 def _unlike_text(one: str, other: str) -> int:
-    """The length of what is left without the common beginning and end."""
+    """Return the length without the common beginning and end."""
     start = common_start(one, other)
     end = common_start(one[start:][::-1], other[start:][::-1])
     return max(len(one), len(other)) - start - end

@@ -77,13 +77,13 @@ def _seen(seen: Seen | None, width: int) -> Iterator[str]:
 
 
 def _block(text: str, width: int) -> list[str]:
-    """``text`` in a few lines; it may have no spaces to break at."""
+    """Return ``text`` in a few lines, also if it has no spaces to break at."""
     lines = _wrap(text[: width * (_DATA_LINES + 1)], width)
     return lines if len(lines) <= _DATA_LINES else [*lines[:_DATA_LINES], "..."]
 
 
 def _value(value: Any) -> str:
-    """As JSON on one line; bytes that are text as that text."""
+    """Return ``value`` as JSON in one line. Bytes that are text are shown as text."""
     text = text_of_bytes(value)
     if text is not None:
         size = f" (of {value['size']:,} bytes)" if isinstance(value.get("size"), int) else ""

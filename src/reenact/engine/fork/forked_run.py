@@ -90,7 +90,7 @@ class ForkMachine(Machine):
         self, point: ForkPoint, live: frozenset[str] | None, *args: Any, **kwargs: Any
     ) -> None:
         self.turned = False
-        """Has everything before the point been enacted?"""
+        """True if everything before the point was replayed."""
         self._point = point
         self._live = None if live is None else frozenset(_ALIASES.get(one, one) for one in live)
         self._live_tools: set[str] = set()
@@ -110,18 +110,21 @@ class ForkMachine(Machine):
         return decision, key
 
     def is_beyond(self, lane: str) -> bool:
-        """Has ``lane`` done what was recorded of it before the point? The call there is looked at
-        in any case: a process that works for others may have turned live before."""
+        """Return whether ``lane`` has made all its recorded calls before the point.
+
+        The call at the point is compared in any case, because a worker process can have turned live
+        before it.
+        """
         entry = self.upcoming(lane)
         return entry is None or (entry.seq >= self._point.cut and entry.seq != self._point.seq)
 
     def missed(self, event: Event) -> Divergence:
-        """The program has ended before ``event``, where the run is forked."""
+        """Note that the program has ended before ``event``, the fork point."""
         why = "the run was to be forked here, and the program ended before that"
         return self.note(self._diagnosis.missing(event, why=why))
 
     def makes(self, call: Call, lane: str) -> bool:
-        """Would ``call`` be made? Nothing is counted."""
+        """Return whether ``call`` would be made live. Nothing is counted."""
         return self.turned and self.is_beyond(lane) and self._goes_live(call, lane)
 
     def tool_went_live(self, lane: str) -> None:
@@ -175,19 +178,19 @@ class ForkedRun:
     ) -> None:
         self.branch = branch
         self.reached = False
-        """Has the call been made at which the run is forked?"""
+        """True if the call at the fork point was made."""
         self._session = session
         self._prefix = prefix
         self._machine = machine
 
     @property
     def turned(self) -> bool:
-        """Has everything before the point been enacted? Then the session records."""
+        """True if everything before the point was replayed. The session records then."""
         return self._machine.turned
 
     @property
     def goes_live(self) -> bool:
-        """May anything have been called for real?"""
+        """True if a call can have been made live."""
         return self.reached or self.turned
 
     def override_arguments(
@@ -234,7 +237,7 @@ class ForkedRun:
         return msgspec.structs.replace(call, extra=extra), arguments
 
     def makes(self, call: Call) -> bool:
-        """Will ``call``, which is about to be made here, be made for real?"""
+        """Return whether ``call``, made here next, would be made live."""
         if self._is_at_point(call):
             return self.branch.answer is None
         return self._machine.makes(call, self._session.lanes.current().name)
@@ -300,7 +303,7 @@ class ForkedRun:
         return GoLive(branch.answer)
 
     def _made(self, entry: Entry, opened: InFlightCall) -> Decision:
-        """The call is made, though it was recorded."""
+        """Return the decision to make a call live although it was recorded."""
         if self._machine.script is not None:
             self._machine.script.order.leave_out(entry.lane, f"{CHUNK}:{entry.position}")
         opened.inner = entry.inner
@@ -312,8 +315,7 @@ class ForkedRun:
     def _in_flight(
         self, decision: Serve | Reexecute, entry: Entry, opened: InFlightCall
     ) -> Decision:
-        """A call that was asked before the point and answered after it; or, after the point, one
-        that does not go live."""
+        """Decide about a call in flight at the point, or one that does not go live after it."""
         opened.resumed = entry.type in PAIRS and entry.seq < self.branch.point.cut
         opened.fresh = True
         if (entry.lane, entry.position) in self._prefix.begun:
@@ -325,23 +327,23 @@ class ForkedRun:
         return decision
 
     def tool_goes_live(self, opened: InFlightCall) -> None:
-        """The tool is called: what it does inside is a part of it, unless the point is there."""
+        """Note that a tool runs live. The calls inside are live too, unless the point is there."""
         if opened.inner is not None and not opened.resumed:
             self._machine.tool_went_live(opened.inner)
 
     # Turning live
 
     def look(self) -> None:
-        """All that is enacted has been handed over: is that the point? Locked."""
+        """Check whether the point is reached, because the recorded order has ended. Locked."""
         if self.reached or self._is_elsewhere():
             self.turn()
 
     def expects_point(self) -> bool:
-        """Is the call at the point still to be made, in this process?"""
+        """Return whether this process has still to make the call at the point."""
         return not (self.reached or self.turned or self._is_elsewhere())
 
     def _is_elsewhere(self) -> bool:
-        """Is the call at the point another process's?"""
+        """Return whether a different process makes the call at the point."""
         script = self._machine.script
         return script is not None and script.is_passed_over(self.branch.point.lane)
 
@@ -356,13 +358,13 @@ class ForkedRun:
         session.turn_live()
 
     def not_reached(self) -> Divergence:
-        """The program has ended before the point."""
+        """Note that the program has ended before the point."""
         script = self._machine.script
         assert script is not None
         return self._machine.missed(script.event(self.branch.point.seq))
 
     def left_behind(self) -> list[Divergence]:
-        """The first calls before the point that the program has not made. Reads to the end."""
+        """Return the first calls before the point that were not made. Reads to the end."""
         cut = self.branch.point.cut
         with self._session.lock:
             left = [entry for entry in self._machine.unused() if entry.seq < cut]

@@ -151,7 +151,7 @@ class Recorder:
         opened.note = self._sink.begin(draft, opened.position)
 
     def grow(self, opened: InFlightCall, data: Data) -> None:
-        """``data`` is what a piece, which is about to be handed over, adds to the event."""
+        """Add ``data``, the part of the next delivered piece, to the event of a stream."""
         if opened.note is not None:
             opened.note.add(data, self._clock())
 
@@ -170,8 +170,10 @@ class Recorder:
             return self._copy_sink.copy(seq, {"position": moved})
 
     def completing(self, opened: InFlightCall, result: Data, *, brief: bool = False) -> Data:
-        """The data of the event that completes the call, ready to be written; ``brief`` leaves
-        out what was asked."""
+        """Return the data of the event that completes the call, ready to be written.
+
+        ``brief`` leaves out the request.
+        """
         call = opened.call
         if call.type == "tool_call":
             return {"callId": call_id(opened), **result, **_volatile(call, result)}
@@ -261,7 +263,7 @@ class Recorder:
             self._append("state_mutation", data, lane.name, None, "env_read", noted=True)
 
     def keep_draws(self, lane: Lane, seq: int, count: int) -> None:
-        """The run of draws that was recorded as event ``seq`` is what ``lane`` did last."""
+        """Keep the run of draws of event ``seq`` as the last action of ``lane``."""
         assert self._copy_sink is not None
         with self._lock:
             self.tell_run()
@@ -371,7 +373,7 @@ class _Run(msgspec.Struct):
     count: int
 
     def goes_on(self, lane: str, position: int, number: int) -> bool:
-        """Is this the next piece of the same stream?"""
+        """Return whether this is the next piece of the same stream."""
         same = (lane, position, number) == (self.lane, self.position, self.first + self.count)
         return same and self.count < LONGEST_CHUNK_RUN
 

@@ -135,8 +135,10 @@ class BufferedRecordings:
         self._seed: Seed | None = None
 
     def open(self, settings: Settings) -> tuple[SessionResources, BufferedSink]:
-        """The outside of one session, and its sink. ``settings.path`` is where the recording goes
-        when memory does not suffice."""
+        """Return the resources of one session, and its sink.
+
+        The recording moves to ``settings.path`` if it is too large for memory.
+        """
         from reenact.store.sinks.buffered import BufferedSink
 
         assert settings.path is not None
@@ -260,8 +262,7 @@ def _options(settings: Settings, redactor: Redactor, *, tape: bool) -> Options:
 
 
 def join_recording(settings: Settings) -> SessionResources:
-    """The outside of a session for a process that writes to a capture which another one has
-    started."""
+    """Return the resources of a process that writes to a capture started by a different one."""
     path = settings.path
     begun = None if path is None else read_open(path)
     if path is None or begun is None:
@@ -276,8 +277,10 @@ def join_recording(settings: Settings) -> SessionResources:
 
 
 def open_without_output(settings: Settings, reason: str) -> SessionResources:
-    """The outside of a session that records, where nothing can be written: the program runs, and the
-    manifest that the session has at its end has the status ``error`` and this ``reason``."""
+    """Return the resources of a recording session that cannot write.
+
+    The program runs. The final manifest of the session has the status ``error`` and ``reason``.
+    """
     from reenact.store.sinks.memory import MemorySink  # few sessions need it
 
     clock, redactor = start_clock(), settings.redactor()

@@ -40,7 +40,7 @@ _USER, _SYSTEM = 11, 12
 
 @contextmanager
 def register_thread() -> Iterator[None]:
-    """This thread is one that ``threading`` does not know."""
+    """Register this thread, which ``threading`` does not list, for the block."""
     ident = threading.get_ident()
     _strangers[ident] = threading.get_native_id()
     try:
@@ -50,7 +50,7 @@ def register_thread() -> Iterator[None]:
 
 
 def wants_processor(ident: int) -> bool:
-    """Is the thread ``ident`` running, or would it if the machine had time for it?"""
+    """Return whether thread ``ident`` is running, or is ready to run on a busy machine."""
     thread = _threads.get(ident)
     native = thread.native_id if thread is not None else _strangers.get(ident)
     if native is None:
@@ -60,7 +60,7 @@ def wants_processor(ident: int) -> bool:
 
 
 def child_cpu_seconds() -> float:
-    """Processor time that the processes of multiprocessing have used which this one has started."""
+    """Return the processor time used by the multiprocessing children of this process."""
     module = sys.modules.get("multiprocessing.process")
     if module is None:
         return 0.0
@@ -88,7 +88,7 @@ def _stat(path: str) -> bytes:
 
 
 _IDLE_SHARE: Final = 0.05
-"""Of the processor, that a standing program may use all the same."""
+"""Share of the processor that an idle program can use."""
 
 
 class Progress(NamedTuple):
@@ -99,11 +99,11 @@ class Progress(NamedTuple):
     at: float
 
     def is_quiet_until(self, later: Progress) -> bool:
-        """Has nothing happened and nothing been computed from here until ``later``?"""
+        """Return whether nothing has happened and nothing was computed until ``later``."""
         idle = later.cpu - self.cpu <= _IDLE_SHARE * (later.at - self.at)
         return later.activity == self.activity and idle
 
 
 def progress_at(activity: int) -> Progress:
-    """This moment; ``activity`` counts what has happened."""
+    """Return a snapshot of this moment, with ``activity`` as the number of activities so far."""
     return Progress(activity, cpu_seconds() + child_cpu_seconds(), monotonic())

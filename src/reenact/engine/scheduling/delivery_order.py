@@ -18,12 +18,14 @@ import msgspec
 __all__ = ["Delivery", "DeliveryOrder", "DeliveryToken"]
 
 DeliveryToken = int | tuple[str, str]
-"""An answer is known by the seq of the event that completed it, anything else (a timer, a chunk,
-a result that a thread posts to a loop) by its lane and its name in that lane."""
+"""Identity of a delivery.
+
+The result of a call has the seq of the event that completed it. Everything else (a timer, a chunk,
+a result that a thread posts to a loop) has its lane and its name in that lane."""
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """One place in the order."""
+    """One position in the order."""
 
     token: DeliveryToken
     lane: str
@@ -40,9 +42,9 @@ class DeliveryOrder:
 
     def __init__(self, read_on: Callable[[], bool], passed_over: Callable[[str], bool]) -> None:
         self.some_apart = False
-        """Is any lane passed over?"""
+        """True if ``passed_over`` accepts any lane."""
         self.limit: int | None = None
-        """The seq of the first event that is not to be enacted: where a run is forked."""
+        """Seq of the first event that is not replayed, because the run is forked there."""
         self._read_on = read_on
         self._passed_over = passed_over
         self._left_out: set[tuple[str, str]] = set()
@@ -51,7 +53,7 @@ class DeliveryOrder:
         self._unwanted: set[DeliveryToken] = set()
 
     def add(self, token: DeliveryToken, lane: str, seq: int) -> None:
-        """The event ``seq`` has been read, and it is a delivery."""
+        """Append the delivery of event ``seq``, which was just read."""
         if token in self._unwanted:
             self._unwanted.remove(token)
             return
@@ -69,6 +71,8 @@ class DeliveryOrder:
             if self.limit is not None and first.seq >= self.limit:
                 return None
             if first.token in self._ahead:
+                # Lanes and chunks can be left out after their deliveries were read, so both are
+                # checked here, when a delivery becomes the head.
                 left_out = self._left_out and self._is_left_out(first.token)
                 if not left_out and not (self.some_apart and self._passed_over(first.lane)):
                     return first
@@ -85,11 +89,11 @@ class DeliveryOrder:
         return (token[0], token[1].rpartition(":")[0]) in self._left_out
 
     def is_ahead(self, token: DeliveryToken) -> bool:
-        """Has ``token`` been read, and not been handed over or dropped?"""
+        """Return whether ``token`` was read and not yet delivered or skipped. Reads nothing."""
         return token in self._ahead
 
     def is_to_come(self, token: DeliveryToken) -> bool:
-        """Is ``token`` still to be handed over, whether it has been read or not?"""
+        """Return whether ``token`` is still to be delivered. Reads the log until it is found."""
         while token not in self._ahead and self._read_on():
             pass
         return token in self._ahead
@@ -102,5 +106,5 @@ class DeliveryOrder:
             self._unwanted.add(token)
 
     def drop(self, token: DeliveryToken) -> None:
-        """``token`` has been handed over, or will never be."""
+        """Remove ``token``, which was delivered or never will be."""
         self._ahead.discard(token)

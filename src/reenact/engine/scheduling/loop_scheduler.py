@@ -88,7 +88,7 @@ class _AheadClock:
 
 
 class _Turn:
-    """Awaited, it gives the loop one turn."""
+    """Awaitable that gives the loop one turn."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
@@ -104,7 +104,7 @@ class LoopScheduler:
         self.unwinding = 0
         """Cancelled calls whose live half has not ended yet."""
         self.own_context = context_outside_sessions()
-        """In no session: the context of our own callbacks."""
+        """Context of Reenact's own callbacks, outside every session."""
         self._session = session
         self._scheduler: Scheduler = session.scheduler
         self._queue: deque[Callable[[], bool]] = deque()
@@ -129,7 +129,8 @@ class LoopScheduler:
         unpatched_loop.post(self.loop, self._looks_at_files, unseen, context=self.own_context)
 
     def _looks_at_files(self, unseen: object) -> None:
-        # It has before this turn, perhaps too early, and does so before the next.
+        # The loop has polled its files before this turn, perhaps before ``act`` wrote. It polls
+        # again before the next turn, so only then is the write certainly seen.
         self.loop.call_soon(self._has_looked, unseen, context=self.own_context)
 
     def _has_looked(self, unseen: object) -> None:
@@ -145,7 +146,7 @@ class LoopScheduler:
         self.post()
 
     async def hand_over(self, act: Callable[[], Any]) -> Any:
-        """Wait for our turn and do ``act``, which writes the event, in it."""
+        """Wait for the turn of this loop and perform ``act``, which writes the event, in it."""
         done: Future[None] = self.loop.create_future()
         result: list[Any] = []
 
@@ -201,8 +202,10 @@ class LoopScheduler:
         return entry
 
     def _is_at_rest(self) -> bool:
-        """Would a look from a callback find the loop at rest? Asked by a task that is about to
-        wait: then it can be given something right here."""
+        """Return whether the loop is quiescent apart from the calling task, which is about to wait.
+
+        The task can then receive its delivery without a detour through a callback.
+        """
         if self._queue or self.is_busy():
             return False
         self.ident = _ident()
@@ -215,13 +218,13 @@ class LoopScheduler:
             return self._scheduler.try_now(self, token)
 
     def expect(self, waiter: Waiter) -> None:
-        """``waiter`` waits; look whether it is its turn when the loop is at rest."""
+        """Register ``waiter``, and check for its turn when the loop is quiescent."""
         with self._scheduler.lock:
             self._scheduler.expect(waiter)
         self.post()
 
     def run_now(self, handle: Any) -> None:
-        """``handle`` runs in the next turn of the loop. In the loop's own thread."""
+        """Run ``handle`` in the next turn of the loop. In the loop's own thread."""
         self.loop._ready.append(handle)
 
     def run_in_loop(self, callback: Callable[..., Any], *args: Any) -> None:
@@ -236,10 +239,10 @@ class LoopScheduler:
                 self.loop.time = _AheadClock(self.loop.time)
             self.loop.time.seconds += ahead
 
-    # Rest
+    # Quiescence
 
     def post(self) -> None:
-        """Look at the state of the loop soon."""
+        """Check the state of the loop in its next turn."""
         if not self._posted:
             self._posted = True
             self.loop.call_soon(self._look, context=self.own_context)
@@ -257,10 +260,10 @@ class LoopScheduler:
             )
 
     def is_busy(self) -> bool:
-        """Is anything of the session ready to run, or a cancelled call still unwinding?"""
+        """Return whether the session has a ready callback, or a cancelled call still unwinds."""
         if self.unwinding:
             return True
-        if self._ready is None:  # a loop that does not let us look, such as uvloop's
+        if self._ready is None:  # a loop that hides its callbacks, such as uvloop's
             self._session.schedule_is_approximate("the event loop does not show what is ready")
             return False
         session = self._session
@@ -278,6 +281,7 @@ class LoopScheduler:
         if self.is_busy() and self._looks_again():
             return
         self._turns = 0
+        # The lock is held from the arrival to the delivery, so the order cannot change in between.
         with self._scheduler.lock:
             self._scheduler.arrive(self)
             live = self._queue and self._scheduler.order is None
@@ -288,7 +292,7 @@ class LoopScheduler:
             self.post()
 
     def _looks_again(self) -> bool:
-        """Wait for a busy loop to come to rest, unless it has been busy for too long."""
+        """Schedule another check of a busy loop. Return False if it was busy for too long."""
         self._turns += 1
         if self._turns >= MAX_TURNS:
             self._session.schedule_is_approximate(
@@ -296,13 +300,15 @@ class LoopScheduler:
             )
             return False
         if self.unwinding and self._turns > _QUICK_TURNS:
-            self.post_later(_UNWINDING)  # it waits for the network: no use in going round and round
+            self.post_later(
+                _UNWINDING
+            )  # it waits for the network, so turns without a pause would only use the processor
         else:
             self.post()
         return True
 
     def _serve_recording(self) -> bool:
-        """Hand over the first delivery that is still wanted. True when there may be more."""
+        """Hand over the first wanted delivery. Return whether there can be more. Locked."""
         if not self._scheduler.holds_for(self):
             self._scheduler.quiescence.tell_later(self)
             return False
@@ -314,6 +320,7 @@ class LoopScheduler:
         return bool(self._queue)
 
     def _serve_replay(self) -> bool:
+        """Deliver the head if it belongs to this loop. Return whether to check again. Locked."""
         scheduler = self._scheduler
         if scheduler.order is None:
             return False
@@ -332,7 +339,10 @@ class LoopScheduler:
     # Stalls
 
     def _nothing_to_do(self) -> bool:
-        """The loop is idle and the head is not asked for: end of the recording, or a stall?"""
+        """Handle an idle loop without a waiter for the head. Return whether to check again. Locked.
+
+        This is the end of the recording, an unreachable head, or perhaps a stall.
+        """
         scheduler = self._scheduler
         if scheduler.has_waiters() and scheduler.skip_unreachable():
             return True
@@ -349,7 +359,7 @@ class LoopScheduler:
         return scheduler.stall()
 
     def _is_cut_off(self) -> bool:
-        """Can nothing wake the loop: no other handle, no timer by the clock, no file or socket?"""
+        """Return whether nothing can wake the loop: no handle, no timer by the clock, no file."""
         handles = (*(self._ready or ()), *getattr(self.loop, "_scheduled", ()))
         if any(not one._cancelled and one._context is not self.own_context for one in handles):
             return False
@@ -358,7 +368,7 @@ class LoopScheduler:
         return files is not None and len(files) <= 1  # its own wake-up pipe
 
     def _watch(self) -> None:
-        """Something outside may still wake the loop. If nothing does for long, it is a stall."""
+        """Check for a stall later, because something outside can still wake the loop. Locked."""
         if self._watching is None:
             self._watching = self._scheduler.progress()
             unpatched_loop.call_at(
@@ -369,6 +379,7 @@ class LoopScheduler:
             )
 
     def _look_again(self) -> None:
+        # ``_watching`` is reset before the check, so that ``_watch`` can schedule the next one.
         with self._scheduler.lock:
             before, self._watching = self._watching, None
             quiet = before is not None and self._scheduler.is_quiet_since(before)

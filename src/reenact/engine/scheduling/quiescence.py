@@ -67,30 +67,29 @@ class ThreadRegistry:
         self._jobs = 0
         self._helpers = 0
         self.outside = 0
-        """Calls that are really made in a replay, outside of the session: they take as long as they
-        take."""
+        """Live calls of a replay, outside the session. Their duration is not a stall."""
         self._blocked: set[int] = set()
         self._spawned: set[Any] = set()
         self._joiners: dict[Any, set[int]] = {}
         self._pools: WeakSet[Any] = WeakSet()
 
     def employ(self, pool: Any) -> None:
-        """Processes of ``pool``, one of multiprocessing, do jobs for the session."""
+        """Register a multiprocessing pool whose processes do jobs for the session."""
         self._pools.add(pool)
 
     def spawn(self, thread: Any = None) -> None:
-        """A thread or a job was spawned and has not begun. ``thread`` is None for a job."""
+        """Note a spawned thread or job that has not begun. ``thread`` is None for a job."""
         self._jobs += 1
         if thread is not None:
             self._spawned.add(thread)
 
     def begin(self) -> None:
-        """It has begun, in this thread."""
+        """Note that a spawned thread or job has begun in this thread."""
         self._jobs -= 1
         self._threads.add(_ident())
 
     def drop(self, thread: Any = None) -> None:
-        """It will never begin."""
+        """Note that a spawned thread or job will never begin."""
         self._jobs -= 1
         self._spawned.discard(thread)
 
@@ -103,30 +102,30 @@ class ThreadRegistry:
         self._helpers += 1
 
     def helped(self) -> None:
-        """It is done."""
+        """Note that a helper has ended."""
         self._helpers -= 1
 
     def block(self, ident: int) -> None:
-        """The thread ``ident`` waits for its turn: it does nothing until it is given something."""
+        """Mark thread ``ident`` as blocked: it does nothing until its delivery."""
         self._blocked.add(ident)
 
     def unblock(self, ident: int) -> None:
-        """It goes on."""
+        """Mark thread ``ident`` as no longer blocked."""
         self._blocked.discard(ident)
 
     def join(self, thread: Any) -> None:
-        """This thread waits for the end of ``thread``."""
+        """Note that this thread waits for the end of ``thread``."""
         self._joiners.setdefault(thread, set()).add(_ident())
 
     def joined(self, thread: Any) -> None:
-        """It does not any more."""
+        """Note that this thread no longer waits for the end of ``thread``."""
         joiners = self._joiners.get(thread, set())
         joiners.discard(_ident())
         if not joiners:
             self._joiners.pop(thread, None)
 
     def ended(self, thread: Any) -> set[int]:
-        """``thread`` has ended. Who was waiting for that?"""
+        """Note the end of ``thread``. Return the idents of the threads that joined it."""
         self._spawned.discard(thread)
         return self._joiners.pop(thread, set())
 
@@ -181,11 +180,14 @@ class Turn:
         self._gate.acquire()
 
     def come(self) -> None:
-        """Now it is."""
+        """Let the thread continue. Locked."""
         self._gate.release()
 
     def wait(self) -> None:
-        """Block this thread until then."""
+        """Block this thread until its turn. Called without the lock.
+
+        The thread looks for quiescence itself, because no other thread might be left to do so.
+        """
         while not self._gate.acquire(timeout=self._rest.step):
             self._rest.look()
 
@@ -201,14 +203,16 @@ class Quiescence:
         self.loops: WeakSet[LoopRunner] = WeakSet()
         """The loops of the session."""
         self.starting: set[int] = set()
-        """The threads that start another one. They wait until the machine has time for that, and
-        have not come to rest meanwhile. Not under the lock: an executor starts threads under one
-        of its own, which a fork takes after ours."""
+        """Threads that wait for the start of another thread. They are idle, and count as busy.
+
+        Not under the lock: an executor starts threads under a lock of its own, which a fork takes
+        after the session's lock.
+        """
         self._lock = lock
         self._busy: set[Hashable] = set()
         self._turns: deque[Turn] = deque()
         self._coming: set[Hashable] = set()
-        """Threads and jobs that may begin, and have not yet: the machine has had no time for them."""
+        """Threads and jobs whose turn has come and that the machine has not started yet."""
         self.step = grace / _LOOKS
         """Seconds between two looks."""
         self._looked = 0.0
@@ -218,12 +222,12 @@ class Quiescence:
         self._curious: set[LoopRunner] = set()
 
     def give(self, runner: Hashable) -> None:
-        """``runner`` has just been given something."""
+        """Make ``runner`` the only busy one, because it has just received a delivery."""
         self._busy = {runner}
         self._start()
 
     def add(self, runner: Hashable) -> None:
-        """``runner`` was woken or spawned, and acts on the last delivery as well."""
+        """Mark ``runner`` as busy too: it was woken or spawned because of the last delivery."""
         self._busy.add(runner)
         self._start()
 
@@ -279,11 +283,12 @@ class Quiescence:
         self._looks = self._quiet_looks = 0
 
     def remove(self, runner: Hashable) -> bool:
-        """``runner`` is done. True when that was the last one: now all is at rest."""
+        """Mark ``runner`` as quiescent. Return whether everything is quiescent now."""
         self._coming.discard(runner)
         if runner not in self._busy:
             return False
         self._busy.remove(runner)
+        # The next turn comes before any delivery: a woken thread acts on the previous delivery.
         if self._busy or self._next():
             return False
         if self._sleepers or self._curious:
@@ -295,11 +300,14 @@ class Quiescence:
         return runner in self._busy
 
     def is_complete(self) -> bool:
-        """Is nobody busy?"""
+        """Return whether no thread, loop or job is busy."""
         return self.holds_for(_NOBODY)
 
     def holds_for(self, runner: int) -> bool:
-        """May ``runner`` be given something?"""
+        """Return whether ``runner`` can receive a delivery: all others are quiescent.
+
+        Threads that have not used the processor for the grace period count as quiescent.
+        """
         busy = self._busy
         if not self._turns and (not busy or (len(busy) == 1 and runner in busy)):
             return True
@@ -323,16 +331,20 @@ class Quiescence:
         return self._quiet_looks >= _LOOKS or self._looks >= _MOST_LOOKS
 
     def left(self) -> float:
-        """Seconds until it is worth looking again whether there is rest; 0 when there is."""
+        """Return the seconds until the next look for quiescence; 0 if nothing is busy."""
         return max(0.0, self._looked + self.step - monotonic()) if self._busy else 0.0
 
     def sleep(self) -> None:
-        """Give the lock up until there is rest, or may be. For threads."""
+        """Release the lock until the next look for quiescence, or a signal. For threads.
+
+        Called with the lock held once, and returns with it held.
+        """
         gate = threading.Lock()
         gate.acquire()
         self._sleepers.append(gate)
         self.prod()
         seconds = self.left()
+        # The gate is registered before the release, so that a signal in between is not lost.
         self._lock.release()
         try:
             gate.acquire(timeout=seconds)
@@ -340,18 +352,19 @@ class Quiescence:
             self._lock.acquire()
 
     def tell_later(self, loop_scheduler: LoopRunner) -> None:
-        """Let ``loop_scheduler`` look again when there is rest, or may be. In its loop's own thread."""
+        """Let ``loop_scheduler`` look again when all may be quiescent. In its loop's own thread."""
         self._curious.add(loop_scheduler)
         self.prod()
         loop_scheduler.post_later(self.left())
 
     def prod(self) -> None:
-        """Loops do not say by themselves that they are done: let the busy ones look."""
+        """Let the busy loops check for quiescence, because they do not do that on their own."""
         for loop_scheduler in self.loops:
             if loop_scheduler.ident in self._busy:
                 loop_scheduler.post_from_anywhere()
 
     def _tell(self) -> None:
+        """Wake the threads and loops that wait for quiescence. They look again themselves."""
         sleepers, self._sleepers = self._sleepers, []
         for gate in sleepers:
             gate.release()

@@ -57,7 +57,7 @@ _COUNTERS: Final[dict[str, Callable[[Lane], int]]] = {
     "timer": lambda lane: lane.timers,
     "wait": lambda lane: lane.waits,
 }
-"""The deliveries that a lane numbers itself, starting with 1, and the last number it has used."""
+"""Families of deliveries that a lane numbers from 1, with a function for the last number used."""
 
 
 class EndedLanes:
@@ -111,7 +111,7 @@ _ident = threading.get_ident
 
 
 def runner_thread(runner: Runner) -> int:
-    """The thread that ``runner`` is, or that runs the loop."""
+    """Return the ident of the thread that ``runner`` is, or that runs its loop."""
     return runner if isinstance(runner, int) else runner.ident
 
 
@@ -232,7 +232,8 @@ class Scheduler:
         with self.lock:
             self._activity += 1
             self.threads.begin()
-            # The thread is busy before the job is not, so that there is no quiescence in between.
+            # The thread becomes busy before the job is removed, otherwise all would be quiescent
+            # in between.
             self.quiescence.add(_ident())
             self.quiescence.remove(job)
 
@@ -281,7 +282,7 @@ class Scheduler:
     @contextmanager
     def going_outside(self) -> Iterator[None]:
         """Mark a live call outside the session, so that a quiet run is not a stall."""
-        threads = self.threads  # a forked child has another one
+        threads = self.threads  # a forked child gets a registry of its own meanwhile
         with self.lock:
             threads.outside += 1
         try:
@@ -298,7 +299,7 @@ class Scheduler:
                 self.quiescence.add(ident)
 
     def _somebody_ended(self) -> None:
-        """Check the head again, because no thread may be left to request it."""
+        """Check the head again, because perhaps no thread is left to request it. Locked."""
         self._activity += 1
         if self.order is not None:
             self.advance()
@@ -326,7 +327,8 @@ class Scheduler:
     def try_now(self, runner: Runner, token: DeliveryToken | None) -> bool:
         """Hand over ``token`` if its turn is now; return whether it was handed over. Locked."""
         order = self.order
-        if token is None or self.waiters.late:  # late waiters come first
+        # A late waiter was registered first, and its delivery is before the head.
+        if token is None or self.waiters.late:
             return False
         if order is None:  # a forked run has turned live, and the token is from before that
             return True
@@ -364,6 +366,7 @@ class Scheduler:
             self._remove(waiter)
 
     def _remove(self, waiter: Waiter) -> None:
+        """Remove ``waiter``; its thread counts as awake from now on. Locked."""
         self.threads.unblock(waiter.ident)
         self.waiters.remove(waiter)
 
@@ -372,7 +375,7 @@ class Scheduler:
         return bool(self.waiters)
 
     def next_waiter(self) -> Waiter | None:
-        """Return the next waiter: one that the order has passed, else the waiter of the head."""
+        """Return the next waiter: one that the order has passed, else the waiter of the head. Locked."""
         if self.waiters.late:
             return self.waiters.late[0]
         head = self.order.head() if self.order is not None else None
@@ -384,7 +387,7 @@ class Scheduler:
             pass
 
     def _step(self) -> bool:
-        """Handle the head of the order. Return whether to look at the next one."""
+        """Handle the head of the order. Return whether to look at the next one. Locked."""
         waiter = self.next_waiter()
         if waiter is None:
             return self._nobody_asks()
@@ -395,7 +398,8 @@ class Scheduler:
             return False
         if self.holds_for(waiter.runner):
             return self.deliver(waiter)
-        # Its turn comes when the others are quiescent: the waiter itself checks that from now on.
+        # Other threads are still busy. The waiter's thread itself checks for their quiescence from
+        # now on, because a thread that blocks elsewhere never reports that it is quiescent.
         self.quiescence.prod()
         waiter.nudge()
         return False
@@ -413,7 +417,7 @@ class Scheduler:
         return handed
 
     def _nobody_asks(self) -> bool:
-        """Handle a head that no waiter requests. Return whether there is a new head.
+        """Handle a head that no waiter requests. Return whether there is a new head. Locked.
 
         At the end of the recording, timers follow the clock. If every thread waits here, the head
         will never be requested.
@@ -552,6 +556,7 @@ class Scheduler:
             raise self._closed()
         gate = threading.Lock()
         gate.acquire()
+        # The gate is registered before the lock is released, so that no switch to live is missed.
         self._until_live.append(gate)
         before = self.progress()
         self.lock.release()
@@ -592,6 +597,7 @@ class Scheduler:
             loop_scheduler.post_from_anywhere()
 
     def _release_the_live(self) -> None:
+        """Open the gates of :meth:`_wait_until_live`. Locked."""
         gates, self._until_live = self._until_live, []
         for gate in gates:
             gate.release()

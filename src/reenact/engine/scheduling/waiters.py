@@ -8,7 +8,7 @@ Life of a waiter::
     new ──expect──> by_token ──deliver──> delivered
                     late     ──deliver──> delivered   (the order has passed its token)
                     never    ──stall────> error       (the recorded call has no result)
-        any of them ──forget──> gone, and ──go_live──> live (a forked run continues live)
+        any of them ──forget──> removed, and ──go_live──> live (a forked run continues live)
 
 Invariants: a waiter is in exactly one of the three tables of the registry. A gate is released at
 most once before it is acquired again, which ``nudged`` ensures.
@@ -102,7 +102,7 @@ class Waiter:
         self.polls = False
         """Polls every few milliseconds, because its gate can also be opened by the program."""
         self.free = False
-        """The order of deliveries does not matter for it any more."""
+        """The waiter no longer depends on the order of deliveries."""
         self.delivered = False
         self.live = False
         """The recorded order ended while it waited, and the forked run continues live."""
@@ -119,12 +119,16 @@ class Waiter:
         if self.fire is not None:
             return self.fire()
         self.delivered = True
-        if not self.nudged:  # else the gate is open already
+        # A nudge has opened the gate already, and a lock must not be released twice.
+        if not self.nudged:
             self.gate.release()
         return True
 
     def nudge(self) -> None:
-        """Let the thread check again how long it has to wait."""
+        """Let the thread check again how long it has to wait. Locked.
+
+        Not for the calling thread, which is awake, nor for one that polls.
+        """
         if not (self.nudged or self.polls or self.ident == _ident()):
             self.nudged = True
             self.gate.release()

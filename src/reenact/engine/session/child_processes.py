@@ -166,7 +166,7 @@ class RecordedLanes:
         return LaneEvents(self._source, sorted(found))
 
     def longest_below(self, lane: str) -> str | None:
-        """The child of ``lane`` that did most; None where none did anything."""
+        """Return the child of ``lane`` with the most events, or None if no child has any."""
         sizes: defaultdict[str, int] = defaultdict(int)
         for name in self._below(lane):
             number = name.removeprefix(f"{lane}.").partition(".")[0]

@@ -213,7 +213,7 @@ def make_explicit_call(
     *,
     streams: bool = False,
 ) -> Call:
-    """The call that :meth:`.Session.call` makes of its arguments."""
+    """Return the call for the arguments of :meth:`.Session.call`."""
     content: Data = copy_value(request or {})
     if capability == "tool.call" and source is None and not streams:
         return Call(
@@ -233,7 +233,7 @@ def make_explicit_call(
 
 
 def _stated_call(kind: str, data: Data) -> Call:
-    """The call that an event of one line stands for."""
+    """Return the call that a single explicit event describes."""
     source = str(data.get("source", "")) if kind == "nondeterministic" else ""
     if kind == "nondeterministic" and "request" not in data:
         return draw_call(source, str(data["key"]), observed=True)

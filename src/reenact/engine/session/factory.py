@@ -83,7 +83,7 @@ def open_resources(settings: Settings) -> SessionResources:
 
 
 def _own_key(source: SeekableSource | None) -> Seal | None:
-    """The user's key, where the recording has values that it opens."""
+    """Return the user's key if the recording has sealed values."""
     if source is None or source.manifest().sealed is None:
         return None
     from reenact.store.seal import Seal, key_path, load_key
@@ -166,7 +166,7 @@ def make_comparer(settings: Settings, parts: SessionResources) -> Comparer:
 
 @lru_cache(maxsize=4)
 def _comparer(rules: Rules, redactor: Redactor) -> Comparer:
-    """An app opens a session for each request, and its rules and its redactor stay the same."""
+    """Return a cached comparer: the sessions of an app share their rules and their redactor."""
     from reenact.policy.matching import Comparer
 
     return Comparer(rules, redactor)
@@ -210,7 +210,7 @@ def _restoring(source: SeekableSource, parts: SessionResources) -> Callable[[Eve
 def make_machine(
     settings: Settings, parts: SessionResources, comparer: Comparer, script: RecordedCalls | None
 ) -> Machine:
-    """The machine that decides about the calls of a session."""
+    """Return the machine that decides about the calls of a session."""
     from reenact.engine.decision.machine import Machine
 
     make: Callable[..., Machine] = Machine

@@ -80,7 +80,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         mode: str,
         outcome: UpdateOutcome = NO_CHANGES,
     ) -> Self:
-        """The report of a session that has come so far."""
+        """Return the report of a session in its present state."""
         found = [*machine.divergences, *left_over]
         return cls(
             mode=mode,
@@ -95,7 +95,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form."""
+        """Return the report as JSON, in its stable form."""
         update = self.outcome.to_json() if self.mode == "update" else {}
         return {
             "version": VERSION,
@@ -190,7 +190,7 @@ class SessionEnd:
         *,
         forked: bool,
     ) -> None:
-        """A run that was forked. One that did not come to the point leaves nothing behind."""
+        """End a forked run. If it did not reach the point, its recording is discarded."""
         if forked or (fork.turned and session.failed_with is None):
             left = [] if forked or error is not None else fork.left_behind()
             self._finish(session, parts, error, forked=forked)
@@ -274,7 +274,7 @@ class SessionEnd:
 
 
 def _has_happened(session: EndingSession, parts: SessionResources) -> Callable[[int], bool]:
-    """In a replay: was this event re-enacted? Asked of every seq when all has been read."""
+    """Return a function that reports whether a replay has re-enacted event ``seq``."""
     with session.lock:
         left = list(session.machine.unused())
     unused = {event.seq for one in left for event in (one.opening, one.closing) if event}

@@ -24,8 +24,11 @@ __all__ = ["SessionResources"]
 
 
 class SessionResources(msgspec.Struct):
-    """The outside of a session. ``copy_sink`` and ``copier`` take events of ``source``: where a
-    recording is added to, and where a replay is recorded."""
+    """Opened files and other resources that a session uses.
+
+    ``copy_sink`` copies events of ``source`` if a recording is continued, and ``copier`` if a replay
+    is recorded.
+    """
 
     clock: Clock
     redactor: Redactor
@@ -40,26 +43,26 @@ class SessionResources(msgspec.Struct):
     root: Lane | None = None
     """Root lane of the program, where a recording is continued."""
     run_id: str = ""
-    """Of what is written."""
+    """Id of the run that is written."""
     fork_plan: ForkPlan | None = None
     """Plan of a forked run."""
     forks_to: BranchSink | None = None
     """Sink of a forked run, which copies events of ``source``."""
     share: Callable[[], None] | None = None
-    """Called before another process joins: puts what is written where that process finds it."""
+    """Called before another process joins, to move the recording to a place that it can read."""
     is_brief: bool = False
-    """The session ends soon, and perhaps without a call: its parts are made when they are needed."""
+    """The session is short and perhaps makes no call, so its parts are created on first use."""
     free: set[str] = msgspec.field(default_factory=set)
-    """Sources whose draws the policy lets through, as far as that is known."""
+    """Sources known so far whose draws the policy lets pass."""
 
     def give_up(self) -> None:
-        """The session will not open: nothing is left of what was to be written."""
+        """Discard the recording that was to be written, because the session does not open."""
         if self.sink is not None:
             self.sink.discard()
         self.close()
 
     def close(self) -> None:
-        """Close what is read."""
+        """Close the recordings that are read."""
         for source in (self.source, self.reader):
             if source is not None:
                 source.close()

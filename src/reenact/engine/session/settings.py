@@ -162,7 +162,7 @@ def _default_profile() -> Profile:
 
 
 def mode_named(mode: str | int) -> SessionMode:
-    """A mode by its name, its X07 name (``replay_v1``) or number, or ``capture``."""
+    """Return a mode by its name, its X07 name (``replay_v1``) or number, or ``capture``."""
     if isinstance(mode, int) and not isinstance(mode, bool) and 0 <= mode < len(MODES):
         return MODES[mode]
     if isinstance(mode, str):
@@ -176,7 +176,7 @@ def mode_named(mode: str | int) -> SessionMode:
 
 
 def is_under_pytest() -> bool:
-    """Does a test run this?"""
+    """Return whether pytest runs this program."""
     return "PYTEST_CURRENT_TEST" in os.environ
 
 
@@ -293,7 +293,7 @@ def _named_worlds(root: Path) -> tuple[str, ...]:
 
 
 def _passing(pinned: Pinned, allow: Sequence[str]) -> Pinned:
-    """The policy that also lets the boundaries named in ``allow`` through, unrecorded."""
+    """Return the policy extended so that the boundaries named in ``allow`` pass unrecorded."""
     if not allow:
         return pinned
     rules = tuple(BoundaryRule(capability=_capability(name), action="pass") for name in allow)
@@ -305,7 +305,7 @@ def _passing(pinned: Pinned, allow: Sequence[str]) -> Pinned:
 
 
 def _capability(name: str) -> str:
-    """A boundary is named by its capability, or by the source that it is recorded as."""
+    """Return the capability of a boundary that is named by capability or recorded source."""
     names = [*CAPABILITIES, *(known for known, _ in KNOWN.items())]
     if name not in names:
         known = [*names, *(driver.name for driver in DRIVERS)]

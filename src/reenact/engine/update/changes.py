@@ -49,7 +49,7 @@ class UpdateOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return {"kept": self.kept, **found}
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form."""
+        """Return the changes as JSON, in their stable form."""
         return {
             "kept": self.kept,
             "changed": [one.to_json() for one in self.changed],
@@ -58,7 +58,7 @@ class UpdateOutcome(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def line(self) -> str:
-        """``12 kept, 1 changed, 0 added, 2 dropped``."""
+        """Return a summary such as ``12 kept, 1 changed, 0 added, 2 dropped``."""
         return ", ".join(f"{number:,} {name}" for name, number in self.counts().items())
 
 
@@ -85,7 +85,7 @@ class UpdateChanges:
         self._more = 0
 
     def make(self, ask: ObservedRequest, kind: str, place: Entry | None) -> None:
-        """A call, or a run of draws, is made; ``place`` is what was recorded there."""
+        """Note a new call or run of draws. ``place`` is the recorded call at its position."""
         if len(self._made) < _KEPT:
             self._made.append(_Made(ask, kind, place))
         else:
@@ -113,8 +113,10 @@ class UpdateChanges:
 
 
 def _replaced(made: _Made, left: dict[int, Entry]) -> Entry | None:
-    """The recorded call that ``made`` stands for now: the one at its place, else the first of its
-    lane that did the same sort of thing."""
+    """Return the recorded call that ``made`` replaces.
+
+    That is the call at its position, else the first similar call of its lane.
+    """
     place = made.place
     if place is not None and place.seq in left and _is_draw(place.kind) == _is_draw(made.kind):
         return place

@@ -80,7 +80,7 @@ class UpdateDraws(RecordedDraws):
         return super().draw(name, lambda: value)
 
     def _is_in_runs(self, name: Name) -> bool:
-        """Are such draws kept many in one event? Others are calls, which are kept by themselves."""
+        """Return whether draws of ``name`` are stored in runs. Others are stored as calls."""
         session = self._session
         if not session.is_active:
             return False
@@ -91,8 +91,10 @@ class UpdateDraws(RecordedDraws):
         return name in self._in_runs
 
     def _is_recorded(self, name: Name) -> bool:
-        """A recording in which nothing of a source was drawn (a net tape, an imported one) does
-        not begin with it."""
+        """Return whether the recording has draws of the source of ``name``.
+
+        A net tape or an imported recording can have none, and its update does not add any.
+        """
         return self._recorded is None or named_draw_call(name).source in self._recorded
 
     def _keep_time(self, name: Name, value: Any) -> None:
@@ -100,7 +102,7 @@ class UpdateDraws(RecordedDraws):
             self._told[name] = value, monotonic()
 
     def _going_on(self, name: Name, live: Live) -> Live:
-        """``live`` itself, or, of a clock, how far it has come since the last recorded value."""
+        """Return ``live``, or for a clock a reading that continues from the last recorded value."""
         told = self._told.get(name)
         if told is None:
             return live
@@ -188,7 +190,7 @@ class UpdateDraws(RecordedDraws):
         }
 
     def after_fork(self) -> None:
-        """In a forked child: what its parent is served is none of its business."""
+        """Forget the draws that the parent of this forked child is served."""
         self._served.clear()
         self._sides.clear()
         super().after_fork()

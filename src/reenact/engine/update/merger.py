@@ -49,8 +49,10 @@ class RecordingMerger:
         self._has_moved = False
 
     def decide(self, decision: Decision, opened: InFlightCall) -> Decision:
-        """A recorded call is kept, unless its answer never came: then it is made again, and what
-        was recorded inside of it is there."""
+        """Keep a recorded call, or repeat it if it has no result.
+
+        The calls recorded inside a repeated call are still served.
+        """
         entry = None if isinstance(decision, (GoLive, Pass)) else decision.entry
         if entry is None:
             return decision
@@ -70,7 +72,7 @@ class RecordingMerger:
         return GoLive()
 
     def _reach(self, entry: Entry) -> None:
-        """Calls of a lane that come in another order are the same calls, and another recording."""
+        """Note a changed order of the calls of a lane, which changes the recording but no call."""
         if entry.seq < self._reached.get(entry.lane, 0):
             self._has_moved = True
         else:
@@ -83,14 +85,14 @@ class RecordingMerger:
         return closing.data.get("ended") not in CUT_OFF
 
     def free_lane(self, name: str) -> str:
-        """A lane for the inside of a tool in which nothing was recorded before."""
+        """Return a lane without recorded events, for the calls inside a tool."""
         known = set(self._script.lane_names())
         while name in known:
             name = f"{name}.0"  # what is spawned there is numbered from 1
         return name
 
     def mark(self, call: Call, lane: str) -> Event | None:
-        """The recorded start or end of the run in ``lane``, where it is the same."""
+        """Return the recorded start or end of the run in ``lane`` if it is equal."""
         entry = self._script.mark(call.type, lane)
         if entry is None:
             return None
@@ -101,7 +103,7 @@ class RecordingMerger:
         return None
 
     def answer_or_new(self, opened: InFlightCall, fields: Data, recorder: Recorder) -> Data:
-        """The completing event of a call that was made again: the old one if it is the same."""
+        """Return the completing event of a repeated call: the recorded one if it is equal."""
         recorded = opened.answer or {}
         if same_result(self._comparer, opened.call, fields, recorded):
             return recorded
@@ -118,7 +120,7 @@ class RecordingMerger:
         return self._machine.differs(entry, opened.call, opened.key, lane, told | fields)
 
     def keep_inside(self, entry: Entry) -> None:
-        """``entry`` is a tool that was not run: what is recorded inside of it stays where it is."""
+        """Keep the events inside ``entry``, a tool that did not run, at their positions."""
         if entry.inner is None or entry.closing is None:
             return
         if self._script.is_passed_over(entry.inner):
