@@ -30,9 +30,31 @@ def entry() -> int:
     # starts a program, together with the program.
     gc.disable()
     try:
-        return _run_process()
+        code = _run_process()
+        if sys.argv[1:2] and sys.argv[1] in _LAUNCHERS:
+            _exit_now(code)
+        return code
     finally:
         gc.freeze()  # the process ends: a last collection would be wasted
+
+
+def _exit_now(code: int) -> None:
+    """End the process without taking the modules apart, because the caller's shell waits for that.
+
+    Do nothing if another thread may still work. Exit handlers run, and output is written.
+    """
+    if len(sys._current_frames()) > 1:
+        return
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            return  # the interpreter reports it
+    os._exit(code)
 
 
 def _run_process() -> int:
