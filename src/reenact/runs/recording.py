@@ -168,6 +168,8 @@ class RecordRun:
         except ReenactError as error:
             print_error(error.message, error.hint)
             return code or error.exit_code
+        if self._options.quiet and self._options.report is None:
+            return code  # counting the calls would read the complete recording
         summary = self._summary(reports, code, kept=kept)
         if not self._options.quiet:
             print_message(f"reenact: {summary.line()}")
