@@ -87,6 +87,7 @@ _INSTEAD: dict[str, dict[str, Any]] = {  # attributes that do not load the modul
     "locale": {},
     "lzma": {},
     "msgspec.inspect": {},
+    "ntpath": {},
     "platform": {"system": lambda: os.uname().sysname},
     "textwrap": {},
     "typing_extensions": {"get_type_hints": _type_hints},
