@@ -192,6 +192,15 @@ def test_the_engine_changes_no_result(value: Any) -> None:
     assert (fast.value, len(fast.marks)) == exact(value)
 
 
+@given(value=values())
+def test_the_pass_without_the_gate_has_the_same_result(value: Any) -> None:
+    redactor = REDACTORS["python"]
+    gated = redactor.redact(value)
+    assert redactor.redact(value, gated=False) == gated
+    written = encode(gated.value)
+    assert redactor.survivors(written, gated=False) == redactor.survivors(written)
+
+
 @given(data=st.binary(max_size=60) | texts().map(str.encode))
 def test_both_engines_fire_for_the_same_bytes(data: bytes) -> None:
     hyperscan, python = (Gate(engine=engine) for engine in ENGINES)

@@ -106,8 +106,6 @@ class _Program:
         if self._plan.verbose:
             _print_coverage()
         self._session.__enter__()
-        if self._session.writes:
-            self._session.redacts(b"")  # prepare redaction now, and not inside a call
         exiting = Patch(os, "_exit", self._reporting_exit)
         PatchSet(lambda: [*child_patches(str(self._folder)), exiting]).acquire()
         atexit.register(self._end)

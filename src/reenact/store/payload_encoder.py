@@ -273,9 +273,10 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
         payload = exact(event.data)
     except ValueRefused as error:  # the path names keys, and a key can be anything
         raise ValueRefused(error.reason, redactor.text(error.path), hint=error.hint) from None
-    if redactor.profile == "none" or not redactor.suspects(payload):
+    gated = not redactor.spares_gate(payload)
+    if redactor.profile == "none" or (gated and not redactor.suspects(payload)):
         return Prepared(payload, has_volatile_parts(event.data))
-    redacted = redactor.redact(event.data)
+    redacted = redactor.redact(event.data, gated=gated)
     received = tuple(mark for mark in redacted.marks if _is_received(event.type, mark.path))
     data: Data = redacted.value
     if "rawHash" in data and any(_is_in(mark.path, "$.request") for mark in redacted.marks):
@@ -287,7 +288,7 @@ def prepare(event: Draft, redactor: Redactor) -> Prepared:
         known = filter(_is_text, before) if isinstance(before, list) else ()
         data = {**data, "redacted": sorted({*known, *(mark.path for mark in received)})}
     payload = exact(_hashed_anew(data, redacted.marks))
-    survivors = redactor.survivors(payload)
+    survivors = redactor.survivors(payload, gated=gated)
     if survivors:
         return _withhold(event, payload, survivors)
     return Prepared(payload, has_volatile_parts(data), received)

@@ -208,4 +208,5 @@ def _machine() -> dict[str, str]:
 def _argv_digest(redactor: Redactor, argv: tuple[str, ...]) -> str:
     """An app makes a recording for each request, and is started once."""
     words = [os.fsencode(word).decode("utf-8", "backslashreplace") for word in argv]
-    return digest(redactor.redact(words).value)
+    gated = not redactor.spares_gate("".join(words).encode())
+    return digest(redactor.redact(words, gated=gated).value)

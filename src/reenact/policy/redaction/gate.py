@@ -89,6 +89,10 @@ _NET = Pattern((clue_of("net", leads=True),), GATE_NET, caseless=True, edge=True
 _WIDE = (_caseless(GATE_RAW, "\x00"), _caseless(GATE_ESCAPED, "u0000"))
 
 
+_SPARED = 2_048
+"""Bytes in a process that are searched exactly. Many programs never record more."""
+
+
 class Verdict(IntEnum):
     """CLEAN and STREAMS prove that no name or shape in the bytes as they are makes a secret."""
 
@@ -116,6 +120,17 @@ class Gate:
         self._names = None if shapes_only else names or Names()
         self._engine = engine
         self._scan: _Scanner | None = None
+        self._spared = _SPARED if engine == "auto" else 0
+
+    def spares(self, size: int) -> bool:
+        """Return whether searching ``size`` bytes takes less time than loading the patterns.
+
+        That is so until a few small payloads were asked for, or the patterns are loaded.
+        """
+        if self._scan is not None or size > self._spared:
+            return False
+        self._spared -= size
+        return True
 
     @property
     def engine(self) -> str:
