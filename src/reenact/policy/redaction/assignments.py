@@ -33,6 +33,7 @@ from reenact.policy.redaction.names import (
     CASELESS,
     TAIL,
     Names,
+    Stem,
     is_always_sent,
     is_harmless,
     normalise,
@@ -75,25 +76,37 @@ _BESIDE = 1_000
 _FLAG = lazy_pattern(r"(?<![A-Za-z0-9_\-])--([A-Za-z][A-Za-z0-9_.\-]{0,80})[ \t]{1,8}(?![-\s])")
 
 
+_Tables = tuple[list[tuple[Stem, re.Pattern[str]]], ClueIndex[int]]
+"""Stems with their patterns, and the index of the clues to them."""
+
+
 class Assignments:
     """Finds them for one set of names. Stateless apart from compiled patterns."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._stems = [
+        self._tables: _Tables | None = None
+
+    def _make_tables(self) -> _Tables:
+        """Make the patterns and their index on first use: many processes search nothing."""
+        names = self._names
+        patterns = [
             (stem, lazy_pattern(f"(?:{stem.pattern}){TAIL}{_DELIMITER}", CASELESS))
             for stem in names.stems
         ]
-        self._by_clue = ClueIndex(
+        by_clue = ClueIndex(
             (clue_of(stem.needs[0], ends=stem.ends), at) for at, stem in enumerate(names.stems)
         )
+        self._tables = patterns, by_clue
+        return self._tables
 
     def find(self, searched: IndexedText) -> Iterator[Finding]:
         """Every secret behind a name in the text."""
         text = searched.text
         matches: list[re.Match[str]] = []
-        for at in set(self._by_clue.fitting(searched.index, searched.low)):
-            stem, pattern = self._stems[at]
+        patterns, by_clue = self._tables or self._make_tables()
+        for at in set(by_clue.fitting(searched.index, searched.low)):
+            stem, pattern = patterns[at]
             if all(map(searched.has, stem.needs)):
                 matches += searched.matches(pattern, stem.needs[0], stem.before)
         done = 0

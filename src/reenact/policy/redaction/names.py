@@ -242,7 +242,11 @@ class Names:
     def _decide(self, name: str) -> bool:
         low = name.lower()
         # Most names have no such word in them, and then no pattern needs to be compiled.
-        fitting = tuple(stem for stem in self.stems if all(need in low for need in stem.needs))
+        fitting = tuple(
+            stem
+            for stem in self.stems
+            if stem.needs[0] in low and all(need in low for need in stem.needs)
+        )
         if not fitting:
             return False
         plain = normalise(name)
