@@ -66,7 +66,6 @@ from reenact.hermetic.process_starts import (
     uses_network,
 )
 from reenact.hermetic.queue_handoffs import QueueHandoffs
-from reenact.hermetic.sent_byte_counters import SentByteCounters
 from reenact.hermetic.signal_handoffs import SignalHandoffs
 from reenact.policy.drivers import driver_named, driver_of
 
@@ -227,6 +226,9 @@ class Guard:
         session.before_close(release_unneeded)
         self._worker_processes.opened(session)
         if session.mode == "replay" and not is_isolated():
+            # Deferred: a recording refuses nothing.
+            from reenact.hermetic.sent_byte_counters import SentByteCounters
+
             watch = SentByteCounters(session, lambda peer, count: self._sent(session, peer, count))
             session.before_close(watch.compare)
         # An app opens a session for every request, and rarely imports anything between two.
