@@ -43,9 +43,12 @@ def _exit_now(code: int) -> None:
 
     Do nothing if another thread may still work. Exit handlers run, and output is written.
     """
-    if len(sys._current_frames()) > 1:
-        return
     import atexit
+
+    from reenact._system import thread_frames
+
+    if len(thread_frames()) > 1:
+        return
 
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
