@@ -45,7 +45,7 @@ def test_a_form_that_was_changed_since_is_asked_about(ada: Desk) -> None:
     page.get_by_text(SENT).wait_for()
     page.locator("#body").fill('{"amount": 7}')
     press(ada)
-    page.get_by_text("Something else is in it now").wait_for()
+    page.get_by_text("Its content has changed since then").wait_for()
     assert page.get_by_role("link", name="Look at the replay").get_attribute("href") == (
         f"/replays/{mine}"
     )

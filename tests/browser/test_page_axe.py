@@ -106,7 +106,7 @@ def _new_key_of_an_agent(ada: Desk) -> None:
     for label, text in (("Name", "till"), ("App", "bank"), ("Environment", "elsewhere")):
         form.get_by_label(label, exact=True).fill(text)
     form.get_by_role("button").click()
-    ada.page.page.get_by_role("link", name="it is said what it is").wait_for()
+    ada.page.page.get_by_role("link", name="its kind is set").wait_for()
 
 
 def _refused_replay(ada: Desk) -> None:

@@ -100,7 +100,7 @@ def test_what_an_environment_is_is_said_where_the_key_was_made(page: Page, tmp_p
             said = form.locator(".once").inner_text()
             assert ("counts as production" in said) == bool(kind)
             if kind:
-                form.get_by_role("link", name="it is said what it is").click()
+                form.get_by_role("link", name="its kind is set").click()
                 assert form.get_by_label("Name").input_value() == "test"
                 form.get_by_role("button", name="Set").click()
                 form.locator("tr", has_text="non-production").wait_for()

@@ -170,7 +170,7 @@ def test_what_was_opened_stays_open_while_a_replay_goes_on(ada: Desk) -> None:
     ada.go("/exchanges/ex-1/replay")
     page.get_by_label("Content (base64 for bytes)").fill('{"amount": 8}')
     page.get_by_role("button", name="Replay", exact=True).click()
-    page.get_by_text("Edit that was asked for").click()
+    page.get_by_text("Requested edit").click()
     with ada.agent.stream() as stream:
         command = ada.agent.read_command(stream.next()["data"])
     ada.agent.say(command.replay_id, "running")

@@ -87,7 +87,7 @@ def test_rules_are_learnt_written_and_removed(ada: Desk) -> None:
     learnt = page.locator("tbody tr")
     learnt.wait_for()
     assert "differed between two unchanged replays" in learnt.inner_text()
-    page.get_by_label("Where").fill("/result/body/total")
+    page.get_by_label("Path, such as").fill("/result/body/total")
     page.get_by_label("What may differ").select_option("tolerance")
     page.get_by_label("Absolute").fill("2")
     page.get_by_role("button", name="Add it").click()

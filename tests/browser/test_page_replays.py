@@ -61,7 +61,7 @@ def test_replays_are_filtered_and_the_address_holds_the_question(ada: Desk) -> N
     place = ada.place
     page.get_by_label("By", exact=True).fill("nobody@example.com")
     search(ada)
-    assert "There are no such replays." in ada.text()
+    assert "No replays match these filters." in ada.text()
     ada.go(place)
     assert page.locator("tbody tr").count() == 1
     page.get_by_role("link", name="Clear").click()

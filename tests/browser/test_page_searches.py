@@ -54,7 +54,7 @@ def test_a_search_is_saved_opened_renamed_and_deleted(ada: Desk) -> None:
     assert page.locator("tbody tr").count() == 1
     renamed.get_by_text("Delete", exact=True).click()
     renamed.get_by_role("button", name="Yes, delete").click()
-    page.get_by_text("There are no saved searches").wait_for()
+    page.get_by_text("No saved searches yet").wait_for()
 
 
 def test_a_saved_search_is_replayed(ada: Desk) -> None:

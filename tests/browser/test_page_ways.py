@@ -54,7 +54,7 @@ def test_an_exchange_leads_to_its_kind_its_agents_and_itself(ada: Desk) -> None:
     facts.get_by_role("link", name="JSON").click()
     page.wait_for_url("**/api/v1/exchanges/ex-1")
     ada.go("/exchanges/ex-2")
-    assert "it failed before there was an answer" in ada.text()
+    assert "the exchange failed before a response" in ada.text()
 
 
 def test_the_history_leads_to_what_belongs_together(ada: Desk) -> None:
@@ -273,7 +273,7 @@ def test_an_edit_is_gone_on_with(ada: Desk) -> None:
     ada.go("/exchanges/ex-1/replay")
     page.locator("#body").fill('{"amount": 8}')
     page.get_by_label(re.compile("^Reason")).fill("eight of them")
-    page.get_by_label("only if it is as it was recorded").check()
+    page.get_by_label("only if it is unchanged").check()
     page.get_by_role("button", name="Replay", exact=True).click()
     page.wait_for_url(re.compile("/replays/"))
     page.get_by_text("Waiting for the agent").wait_for()
@@ -283,7 +283,7 @@ def test_an_edit_is_gone_on_with(ada: Desk) -> None:
     page.wait_for_url("**/replay?like=*&form=*")
     assert page.locator("#body").input_value() == '{"amount": 8}'
     assert page.get_by_label(re.compile("^Reason")).input_value() == "eight of them"
-    assert page.get_by_label("only if it is as it was recorded").is_checked()
+    assert page.get_by_label("only if it is unchanged").is_checked()
     assert ada.page.texts("#plan td.ins") == ['    "amount": 8']
     replay = ada.place.partition("like=")[2].partition("&")[0]
     ada.go(f"/exchanges/ex-2/replay?like={replay}")

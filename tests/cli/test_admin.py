@@ -39,7 +39,7 @@ def test_people_come_get_grants_and_go(house: House, run: Run) -> None:
         assert run("user", "revoke", user["id"], grant["id"]).code == 0
     assert run("user", "rm", ANN).out == f"user {ANN} is removed\n"
     ran = run("user", "rm", ANN)
-    assert (ran.code, ran.hint) == (2, "see who there is: reenact user ls")
+    assert (ran.code, ran.hint) == (2, "list the users: reenact user ls")
 
 
 def test_roles_that_are_none_are_misuse(house: House, run: Run) -> None:
@@ -106,7 +106,7 @@ def test_tenant_set_finds_a_tenant_by_its_name(house: House, run: Run) -> None:
     rows = {one["id"]: one for one in run("tenant", "ls", "--json").json_lines()}
     assert rows[made["id"]]["tier"] == "high"
     ran = run("tenant", "set", "acme", "--tier", "high")
-    assert (ran.code, ran.hint) == (2, "see what there is: reenact tenant ls")
+    assert (ran.code, ran.hint) == (2, "list the tenants: reenact tenant ls")
     again = run("tenant", "add", "acme corp", "--admin", "boss@acme.example")
     assert (again.code, again.hint) == (2, "choose another name")
 

@@ -152,7 +152,7 @@ def test_records_heads_keys_proofs_and_exports(house: House, run: Run, tmp_path:
     assert run("audit", "export", "-o", export).code == 0
     assert run("audit", "verify", export, "--key", key, "--head", head).code == 0
     ran = run("audit", "export", "-o", export)
-    assert (ran.code, ran.hint) == (2, "name another file: -o FILE")
+    assert (ran.code, ran.hint) == (2, "choose a different file: -o FILE")
     listed = tmp_path / "records.jsonl"
     assert run("audit", "export", "--format", "jsonl", "-o", listed).code == 0
     assert json.loads(listed.read_bytes().splitlines()[0])

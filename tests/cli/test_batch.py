@@ -96,6 +96,6 @@ def test_cancel_and_no_wait(agent: Puppet, run: Run) -> None:
 def test_say_which_and_say_it_once(agent: Puppet, run: Run) -> None:
     assert run("batch", "plan").code == 2
     ran = run("batch", "plan", "--app", "shop", "--saved", "x")
-    assert (ran.code, ran.hint) == (2, "use one")
+    assert (ran.code, ran.hint) == (2, "use one of them")
     ran = run("batch", "show", "bat_none")
     assert (ran.code, ran.err.splitlines()[0]) == (2, "reenact: error: there is no such batch")

@@ -203,7 +203,7 @@ def test_stale_says_why(run: Run, tree: Path) -> None:
     assert "profile none, now it is default" in found["open.jsonl"]
     assert "policy other cannot be found" in found["other.jsonl"]
     assert "policy default is not the one" in found["changed.jsonl"]
-    assert "left over" in found["one.jsonl"]
+    assert "leftover" in found["one.jsonl"]
     assert "two.jsonl" not in found
 
 

@@ -99,7 +99,7 @@ def problem(code: str, message: str = "no", hint: str = "") -> object:
     [
         (hangs_up, 3, "cannot be asked"),
         (breaks_off, 3, "cannot be asked"),
-        (says(200, b"<html>"), 3, "its answer is no JSON"),
+        (says(200, b"<html>"), 3, "its response is not JSON"),
         (says(200, [1]), 3, "its list is none"),
         (says(302, b"", Location="http://elsewhere.example"), 3, "sends us elsewhere"),
         (says(500, problem("internal", "it broke")), 3, "it broke"),
@@ -257,7 +257,7 @@ def test_an_answer_that_is_no_replay(scripted: Scripted, run: Run) -> None:
     scripted.answers = [says(202, {"ok": True})]
     ran = run("exchange", "replay", "x-1")
     assert ran.code == 3
-    assert "is no replay" in ran.err
+    assert "is not a replay" in ran.err
 
 
 def test_pages_know_a_way_out_of_all_that_commands_know_one_of() -> None:

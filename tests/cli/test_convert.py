@@ -144,7 +144,7 @@ def test_misuse_is_said(words: tuple[str, ...], run: Run, tree: Path) -> None:
 
 def test_nothing_there_is_said(run: Run, tmp_path: Path) -> None:
     assert run("import", tmp_path / "none.yaml").code == 3
-    assert "there is no cassette in it" in run("import", "--vcr", tmp_path).out
+    assert "no cassettes found" in run("import", "--vcr", tmp_path).out
 
 
 def test_without_pyyaml_the_error_names_the_extra(

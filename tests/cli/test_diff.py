@@ -155,7 +155,7 @@ def test_a_recording_that_is_not_there(run: Run, tmp_path: Path) -> None:
     one = _record(tmp_path / "a", "Yes.", salt="one")
     ran = run("diff", one, tmp_path / "none")
     assert ran.code == 3
-    assert "there is no recording" in ran.err
+    assert "no recording found" in ran.err
 
 
 def test_how_it_looks(run: Run, tmp_path: Path, snapshot: Snapshot) -> None:

@@ -219,7 +219,7 @@ def test_replay_without_waiting(agent: Puppet, run: Run) -> None:
         replay_id = ran.out.strip()
         assert agent.read_command(stream.next()["data"]).replay_id == replay_id
         cancelled = run("exchange", "cancel", replay_id)
-    assert cancelled.out == f"replay {replay_id} is requested, and was told to end\n"
+    assert cancelled.out == f"replay {replay_id} is requested, and its cancellation was requested\n"
 
 
 @pytest.mark.parametrize("words, used", [((), "current"), (("recorded",), "recorded")])
@@ -398,7 +398,7 @@ def test_prove_writes_what_audit_verify_verifies(
     ran = run("audit", "verify", proof, "--key", key)
     assert ran.code == 0
     assert ran.out.startswith(f"replay {replayed['replayId']} of ex-1: verified\n")
-    assert "proven: the output in this file is the one that came of it" in ran.out
+    assert "proven: the output in this file is the output of the replay" in ran.out
     lines = ran.out.splitlines()
     assert '  recorded POST /orders {"amount": 5}' in lines
     assert any(line.startswith("  replayed POST /orders {") and ": 7" in line for line in lines)
@@ -433,7 +433,7 @@ def test_last_is_the_newest_exchange_and_the_newest_replay(
 
 
 def test_last_where_there_is_nothing(house: House, run: Run) -> None:
-    assert run("exchange", "show", "last").hint == "is an app connected? see: reenact agents"
+    assert run("exchange", "show", "last").hint == "check that an app is connected: reenact agents"
     ran = run("exchange", "diff", "last")
     assert (ran.code, ran.hint) == (2, "reenact exchange replay ID")
 

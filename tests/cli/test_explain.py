@@ -119,7 +119,7 @@ def test_one_of_several(run: Run, tmp_path: Path) -> None:
     assert "1 of 2 divergences" in run("explain", place).err
     assert "2 of 2 divergences" in run("explain", place, "-n", 2).err
     ran = run("explain", place, "-n", 3)
-    assert (ran.code, "there is no divergence 3" in ran.err) == (2, True)
+    assert (ran.code, "divergence 3 does not exist" in ran.err) == (2, True)
 
 
 def test_nothing_to_explain(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_nothing_to_explain(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
         ("last", "no replay has diverged here"),
         ("c", "the last replay of c did not diverge"),
         (_write(tmp_path / "ok.json", {"divergences": []}), "nothing diverged there"),
-        (_write(tmp_path / "other.json", {"a": 1}), "no report"),
+        (_write(tmp_path / "other.json", {"a": 1}), "neither a report"),
         (
             _write(tmp_path / "new.json", {"code": "x", "version": 7}),
             "not a divergence of version 1",

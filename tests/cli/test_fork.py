@@ -67,7 +67,7 @@ def test_a_place_that_is_taken(run: Run, capture: Path) -> None:
 def test_a_recording_that_is_not_there(run: Run, tmp_path: Path) -> None:
     ran = run("fork", tmp_path / "c", *COMMAND)
     assert ran.code == 3
-    assert "there is no recording" in ran.err
+    assert "no recording found" in ran.err
 
 
 def test_a_recording_that_was_never_finished(run: Run, capture: Path) -> None:

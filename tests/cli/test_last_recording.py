@@ -79,5 +79,5 @@ def test_there_is_no_last_run(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("show", "stats", "verify", "view", "pack"):
         ran = run(name, "last")
         assert ran.code == 3
-        assert "there is no run in " in ran.err
-        assert ran.hint == "make one: reenact run -- CMD …"
+        assert "no run found in " in ran.err
+        assert ran.hint == "create one: reenact run -- CMD …"

@@ -140,12 +140,12 @@ def _kept(config: Path, server: str) -> None:
 
 def test_the_environment_comes_first_and_no_server_gets_the_key_of_another(config: Path) -> None:
     environ = {"REENACT_CONFIG_DIR": str(config)}
-    with pytest.raises(UsageError, match="no server is named"):
+    with pytest.raises(UsageError, match="no server is specified"):
         find_credentials(environ)
     _kept(config, "https://one.example")
     address, key = find_credentials(environ)
     assert (address.host, key.reveal()) == ("one.example", "k" * 20)
-    with pytest.raises(UsageError, match="no key for the server"):
+    with pytest.raises(UsageError, match="no key is set for the server"):
         find_credentials({**environ, "REENACT_SERVER": "https://two.example"})
     address, key = find_credentials({**environ, "REENACT_API_KEY": "other-key"})
     assert (address.host, key.reveal()) == ("one.example", "other-key")

@@ -319,7 +319,7 @@ def test_show_knows_where_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
     assert settings["strictness"] == ("strict", "default")
     monkeypatch.setenv("REENACT_WORLD", "production")
     run("policy", "init")
-    assert "may not be used" in run("policy", "show").out
+    assert "is not allowed" in run("policy", "show").out
     monkeypatch.setenv("REENACT_WORLD", "producton")
     assert "did you mean production?" in run("policy", "show").hint
 

@@ -36,7 +36,7 @@ def test_recover_closes_and_says_what_was_cut(name: str, run: Run, tmp_path: Pat
     assert (ran.code, ran.err) == (0, "")
     first, cut = ran.out.splitlines()
     assert first == f"{path}: recovered, 3 events kept"
-    assert cut.startswith("  cut: 6 bytes behind the last whole event")
+    assert cut.startswith("  cut: 6 bytes after the last complete event")
     assert verify(path).manifest.status == "recovered"
     again = run("recover", path)
     assert (again.code, again.out) == (0, f"{path}: whole already, 3 events; nothing was done\n")

@@ -148,5 +148,5 @@ def test_copy_that_does_not_fit_is_not_called_a_copy(tmp_path: Path) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the copy is not whole" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("hint: make room")
+    assert "the copy is incomplete" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("hint: free disk space")

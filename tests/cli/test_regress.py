@@ -163,7 +163,7 @@ def test_a_journal_of_another_job_is_not_gone_on_with(run: Run, recordings: Path
     before = Path("j.jsonl").read_bytes()
     ran = run(*words, "agentry:other", "--resume")
     assert ran.code == 2
-    assert 'the journal of another job: {"target":"agentry:agent"}' in ran.err
+    assert 'the journal of a different job: {"target":"agentry:agent"}' in ran.err
     assert run(*words, "agentry:nobody").code == 2
     assert Path("j.jsonl").read_bytes() == before, "nothing was run"
 
@@ -209,18 +209,21 @@ def test_what_cannot_be_read_is_told_apart(run: Run, recordings: Path) -> None:
         (("runs", "--target", "agentry:nobody"), "agentry:nobody cannot be loaded"),
         (("runs", "--target", "agentry"), "names no function"),
         (("runs", "--resume"), "--resume needs the journal"),
-        (("runs", "--shard", "4/3"), "there is no part '4/3'"),
+        (("runs", "--shard", "4/3"), "invalid shard '4/3'"),
         (("runs", "--target", "agentry:agent", "--", "x"), "exclude each other"),
         (("runs", "--policy", "nobody"), "nobody"),
-        (("runs", "--address", "auto"), "--address is that of a Ray cluster"),
-        ((), "which recordings?"),
-        (("runs", "--since", "1d"), "--since goes with --from-server"),
+        (("runs", "--address", "auto"), "--address requires the engine ray"),
+        ((), "no recordings are given"),
+        (("runs", "--since", "1d"), "--since requires --from-server"),
         (("--from-server", "--app", "shop"), "--app finds exchanges"),
         (("--from-server", "exchanges", "--saved", "x", "--app", "a"), "--saved has its own"),
-        (("--from-server",), "no server is named"),
-        (("capture:cap_1",), "no server is named"),
-        (("s3://",), "s3:// names no bucket"),
-        (("runs", "-x", "--baseline", "b", "--update-baseline"), "a baseline of a part is none"),
+        (("--from-server",), "no server is specified"),
+        (("capture:cap_1",), "no server is specified"),
+        (("s3://",), "s3:// has no bucket name"),
+        (
+            ("runs", "-x", "--baseline", "b", "--update-baseline"),
+            "--update-baseline requires a complete run",
+        ),
     ],
     ids=[
         "nowhere",
@@ -250,7 +253,7 @@ def test_misuse(run: Run, recordings: Path, words: tuple[str, ...], says: str) -
 def test_a_recording_that_does_not_name_its_program(run: Run, recordings: Path) -> None:
     ran = run("regress", "runs/0", "-q")
     assert ran.code == 3
-    assert "does not say how its program was started" in ran.out
+    assert "does not contain the command of its program" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_content_that_has_changed_is_got_anew(run: Run, stored: Any, tmp_path: P
 @pytest.mark.parametrize(
     "words, code, says",
     [
-        ((f"s3://{BUCKET}/nowhere",), 3, f"there is no recording under s3://{BUCKET}/nowhere"),
+        ((f"s3://{BUCKET}/nowhere",), 3, f"no recording found under s3://{BUCKET}/nowhere"),
         ((f"s3://{BUCKET}/x.reenact",), 3, f"there is nothing at s3://{BUCKET}/x.reenact"),
         (("s3://nobody-made-this",), 3, "there is nothing at s3://nobody-made-this"),
     ],
@@ -132,7 +132,7 @@ def test_a_store_that_refuses(run: Run, monkeypatch: pytest.MonkeyPatch, name: s
         thread.join()
         server.server_close()
     assert ran.code == 4
-    assert f"{name} may not be read with these keys" in ran.err
+    assert f"{name} cannot be read with these keys" in ran.err
     assert "Signature" not in ran.err
 
 

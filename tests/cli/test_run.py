@@ -45,8 +45,8 @@ def test_at_most_one_flag_says_what_to_do(
 
 
 MISUSE: dict[str, tuple[list[str], str]] = {
-    "no program": (["--capture", "c"], "there is no program to run"),
-    "nothing": (["--capture", "c", "--"], "there is no program to run"),
+    "no program": (["--capture", "c"], "no program is given"),
+    "nothing": (["--capture", "c", "--"], "no program is given"),
     "mode with replay": (["--replay", "c", "--mode", "rewrite"], "--mode goes with recording"),
     "mode with live": (["--live", "--mode", "rewrite"], "--mode goes with recording"),
     "overwrite with replay": (["--replay", "c", "--overwrite"], "--overwrite goes with recording"),
@@ -76,7 +76,7 @@ MISUSE: dict[str, tuple[list[str], str]] = {
         "unknown boundary or driver 'proces.exec'",
     ),
     "unknown policy": (["--capture", "c", "--policy", "nowhere"], "nowhere"),
-    "no folder for the report": (["--capture", "c", "--report", "no/r.json"], "no is no folder"),
+    "no folder for the report": (["--capture", "c", "--report", "no/r.json"], "no is not a folder"),
 }
 
 
@@ -102,9 +102,9 @@ def test_an_unknown_boundary_is_answered_with_the_nearest_one(run: Run, tmp_path
 @pytest.mark.parametrize(
     "command, words",
     [
-        (["no-such-program"], "there is no program 'no-such-program'"),
-        (["./no-such-program"], "there is no program './no-such-program'"),
-        (["python9.9", "p.py"], "there is no program 'python9.9'"),
+        (["no-such-program"], "program 'no-such-program' not found"),
+        (["./no-such-program"], "program './no-such-program' not found"),
+        (["python9.9", "p.py"], "program 'python9.9' not found"),
         ([sys.executable, "-I", "p.py"], "python -I ignores the environment"),
         ([sys.executable, "-E", "p.py"], "python -E ignores the environment"),
         ([sys.executable, "-S", "p.py"], "python -S does not load site"),
@@ -234,15 +234,15 @@ def test_damage_that_shows_late_is_exit_3_even_if_the_program_hides_it(theatre: 
     flip(blob, bytes(range(256)))
     ran = theatre.run("--replay", "c", *COMMAND)
     assert (ran.code, ran.out) == (3, b"hidden\n")
-    assert "has other content than its name says" in ran.err
+    assert "does not match its name" in ran.err
 
 
 def test_there_is_no_last_run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = run("run", "--replay", "last", *COMMAND)
     assert ran.code == 3
-    assert "there is no run in" in ran.err
-    assert ran.hint == "make one: reenact run -- CMD …"
+    assert "no run found in" in ran.err
+    assert ran.hint == "create one: reenact run -- CMD …"
 
 
 # What it says

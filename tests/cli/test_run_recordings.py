@@ -105,7 +105,7 @@ def test_a_program_that_is_killed_adds_nothing(copy: Theatre) -> None:
     copy.write("program.py", "import os\nfrom ask import ask\nask('/json?two')\nos.abort()")
     ran = copy.run("--capture", "c", "--append", *COMMAND)
     assert ran.code == 134
-    assert "stays as it was: the program was killed" in ran.err
+    assert "is unchanged, because the program was killed" in ran.err
     assert everything_in(copy.folder / "c") == before
 
 
@@ -120,7 +120,7 @@ def test_rewrite(copy: Theatre) -> None:
     before = everything_in(copy.folder / "c")
     failed = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, "two", CODE="3")
     assert failed.code == 3
-    assert "stays as it was, because the program failed" in failed.err
+    assert "is unchanged, because the program failed" in failed.err
     assert everything_in(copy.folder / "c") == before
     ran = copy.run("--capture", "c", "--mode", "rewrite", *COMMAND, "two")
     assert ran.code == 0

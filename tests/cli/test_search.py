@@ -236,7 +236,7 @@ def test_what_was_recorded_is_shown_and_not_obeyed(spawn: Run, tmp_path: Path) -
         (["--since", "soon"], "yesterday"),
         (["--status", "bad"], "404"),
         (["--diverged", "bern"], "event_missing"),
-        ([""], "look for"),
+        ([""], "search for"),
     ],
     ids=["since", "status", "diverged", "nothing"],
 )

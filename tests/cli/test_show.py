@@ -222,7 +222,7 @@ def test_event_that_is_not_there(run: Run, tmp_path: Path) -> None:
     path = record(tmp_path / "run")
     ran = run("show", path, 4)
     assert (ran.code, ran.out) == (2, "")
-    assert "no event 4" in ran.err
+    assert "event 4 does not exist" in ran.err
     assert ran.hint == f"reenact show {path}"
 
 

@@ -217,7 +217,7 @@ def test_what_it_does_not_go_with(run: Run, tmp_path: Path) -> None:
     assert (ran.code, ran.hint) == (2, "add --timeline, or leave it out")
     ran = run("show", path, "--timeline", "--report", tmp_path / "r.json")
     assert ran.code == 2
-    assert "is no report" in ran.err
+    assert "is not a report" in ran.err
 
 
 def test_an_unfinished_recording_is_not_drawn(run: Run, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_what_is_no_report_and_what_is_not_finished(run: Run, recorded: Path) ->
     Path("report.json").write_text("[]", encoding="utf-8")
     refused = run("view", recorded, "--report", "report.json")
     assert refused.code == 2
-    assert "report.json is no report" in refused.err
+    assert "report.json is not a report" in refused.err
     assert refused.hint == "reenact run --replay … --report FILE writes one"
     assert not Path("run.html").exists()
     (recorded / "manifest.json").unlink()

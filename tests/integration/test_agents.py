@@ -289,9 +289,9 @@ def test_what_is_no_reply_is_refused() -> None:
         run_agent(lambda request: "hello", "hi")
     with pytest.raises(UsageError, match="gave a NoneType"):
         run_agent(lambda request: iter([Delta(text="x")]), "hi")
-    with pytest.raises(UsageError, match="is no model"):
+    with pytest.raises(UsageError, match="cannot be used as a model"):
         run_agent(None, "hi")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"messages\[0\] is no message"):
+    with pytest.raises(UsageError, match=r"messages\[0\] is not a message"):
         run_agent(streamed, "hi", messages=[{"role": "nobody"}])
     with pytest.raises(UsageError, match="two tools are called look"):
         run_agent(streamed, "hi", tools=[look, look])
@@ -543,7 +543,7 @@ def test_arguments_that_are_no_object_and_tools_that_are_not_there() -> None:
     result = run_agent(script.model, "hi", tools=[look]).check()
     told = [(one.is_error, one.text) for one in result.messages if one.role == "tool"]
     assert told[0] == (True, "the arguments are not a JSON object")
-    assert told[1][1].startswith("there is no tool 'lok'; did you mean look")
+    assert told[1][1].startswith("tool 'lok' does not exist; did you mean look")
 
 
 def test_a_result_that_cannot_be_recorded_is_the_programs_fault() -> None:

@@ -166,7 +166,7 @@ def test_a_policy_that_the_index_does_not_name_is_pinned_by_its_id(root: Path) -
     with reenact.session("x", policy="new_v1", mode="record") as session:
         assert session.settings.pinned.sanitizer is not None
         assert session.settings.pinned.worlds == ("ci", "local", "test")
-    with pytest.raises(PolicyInvalid, match="there is no policy newer_v1"):
+    with pytest.raises(PolicyInvalid, match="has no policy newer_v1"):
         reenact.session("x", policy="newer_v1", mode="record")
 
 
@@ -185,7 +185,7 @@ def test_a_policy_whose_name_and_id_differ_is_not_pinned(root: Path) -> None:
         pinned_index(root, "new_v1")
     assert found.value.hint
     for name in ("../smoke_v1", "no_such"):
-        with pytest.raises(PolicyInvalid, match="there is no policy"):
+        with pytest.raises(PolicyInvalid, match="has no policy"):
             pinned_index(root, name)
 
 

@@ -123,7 +123,7 @@ def test_a_capture_keeps_a_bomb_sealed(fetch: Fetch, url: str, tmp_path: Path) -
     finally:
         tracemalloc.stop()
     assert peak < MOST + 40 * MIB
-    assert any("kept as a secret" in warning for warning in studio.warnings)
+    assert any("stored as a secret" in warning for warning in studio.warnings)
     written = [file.read_bytes() for file in place.rglob("*") if file.is_file()]
     assert not any(BOMB[-2_000:] in data for data in written)
     with studio.session(capture=place, mode="replay", strict=True):

@@ -41,7 +41,7 @@ def test_a_disk_that_fills_up_ends_the_recording_and_not_the_program(
     assert report["answers"] == [True] * 60
     stopped, *more = report["warnings"]
     assert "recording stopped after event" in stopped
-    assert "the program goes on" in stopped
+    assert "the program continues" in stopped
     if container == "capture":  # the manifest is another file
         assert (report["status"], more) == ("error", [])
         assert verify(place).manifest.status == "error"

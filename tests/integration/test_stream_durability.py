@@ -176,7 +176,7 @@ def test_kill_9_in_the_middle_of_a_stream_loses_nothing_that_was_seen(
             child.communicate()
         acks.rest()
     assert reenact_command(["recover", str(place)]) == 0
-    assert "1 call whose answer was still coming" in capfd.readouterr().out
+    assert "1 call without a complete response" in capfd.readouterr().out
     verify(place)
     assert reenact_command(["show", str(place)]) == 0
     assert "unfinished GET" in capfd.readouterr().out

@@ -204,7 +204,7 @@ def test_each_trouble_with_a_cassette_says_what_to_do(
         "test_trouble.py::test_one_cassette_for_two[2] name one cassette",
         "PathRefused: '../outside' cannot be a cassette: it has the segment '..'",
         "RecordingExists: test_trouble.py::test_record_again has a cassette already",
-        "there is no source 'netwrk' that could be recorded alone",
+        "'netwrk' is not a source that can be recorded alone",
         "hint: did you mean network?",
         "UsageError: test_trouble.py::test_trio runs on trio, which is not covered",
         "reenact: 1 replayed, 1 not kept, 8 refused",

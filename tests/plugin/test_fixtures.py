@@ -285,7 +285,7 @@ def test_entries_that_are_not_there(project: Project) -> None:
         [
             "tests.json:3: the entry app:smoek is not there: * has no smoek",
             "hint: did you mean smoke?",
-            "tests.json:4: the entry apq:smoke is not there: there is no module apq",
+            "tests.json:4: the entry apq:smoke cannot be imported: module apq does not exist",
             "tests.json:5: the entry app:NUMBER is int, and cannot be called",
             "hint: did you mean fine?",
             "*ModuleNotFoundError: No module named 'no_such_module_at_all'",
@@ -347,7 +347,7 @@ def test_a_list_that_is_wrong_says_where_and_stops(project: Project) -> None:
     result = project.run()
     result.stdout.fnmatch_lines(
         [
-            "tests/tests.json:3 $.tests[[]0[]].world: tset is no world",
+            "tests/tests.json:3 $.tests[[]0[]].world: tset is not a known world",
             "tests/tests.json:4 $.tests[[]1[]].id: a stands twice, first at *",
             "tests/tests.json:4 $.tests[[]1[]].fixture_root: *segment '..'",
             "tests/tests.json:5 $.tests[[]2[]].fixture_root: *segment '.'",

@@ -125,7 +125,7 @@ def test_the_policy_holds_in_the_tests_of_a_manifest(project: Project) -> None:
     )
     result = project.run()
     result.assert_outcomes(failed=4)
-    result.stdout.fnmatch_lines(["*the kind rr is not among those that the index allows*"])
+    result.stdout.fnmatch_lines(["*the index does not allow the kind rr for the policy*"])
     result.stdout.fnmatch_lines(["*the index does not allow the mode rewrite*"])
     result.stdout.fnmatch_lines(["*'.x07_rr/smoke.rrbin' cannot be a cassette*"])
     put_arch(project.root)
@@ -145,4 +145,4 @@ def test_a_manifest_without_a_python_module_is_left_to_x07(project: Project) -> 
     assert project.run().ret == pytest.ExitCode.NO_TESTS_COLLECTED
     result = project.run("tests/tests.json")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*the entry app:rr_smoke_v1 is not there*"])
+    result.stdout.fnmatch_lines(["*the entry app:rr_smoke_v1 cannot be imported*"])

@@ -93,7 +93,7 @@ def test_headers_cannot_be_smuggled(url: str) -> None:
     ],
 )
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(UsageError, match="is no address"):
+    with pytest.raises(UsageError, match="is not a valid address"):
         check_url(text, "it")
 
 

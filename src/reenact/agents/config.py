@@ -72,7 +72,7 @@ class ReplayConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         ):
             if value not in known:
                 raise UsageError(
-                    f"there is no {name} {str(value)[:64]!r} of a ReplayConfig",
+                    f"invalid {name} {str(value)[:64]!r} in a ReplayConfig",
                     hint=did_you_mean(str(value), [one for one in known if one is not None]),
                 )
         # Values from JSON have not been checked against the types.

@@ -82,7 +82,7 @@ class Toolbox:
         if found is None:
             names = list(self._tools)
             near = did_you_mean(request.name, names) if names else "there are none"
-            return Outcome(f"there is no tool {request.name[:128]!r}; {near}", is_error=True)
+            return Outcome(f"tool {request.name[:128]!r} does not exist; {near}", is_error=True)
         if request.arguments is None:
             return Outcome("the arguments are not a JSON object", is_error=True)
         return found

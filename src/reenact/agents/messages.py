@@ -165,7 +165,7 @@ def _as_message(number: int, one: Message | Mapping[str, Any]) -> Message:
         return msgspec.convert(_renamed(one), Message)
     except (msgspec.ValidationError, TypeError) as error:
         raise UsageError(
-            f"messages[{number}] is no message: {error}",
+            f"messages[{number}] is not a message: {error}",
             hint='Message(role="user", text=…), or {"role": "user", "text": …}',
         ) from None
 

@@ -348,8 +348,8 @@ class _Wishes(msgspec.Struct, kw_only=True):
         for model in (self.model, *self.fallbacks):
             if not callable(model):
                 raise UsageError(
-                    f"a {type(model).__qualname__} is no model: it cannot be called",
-                    hint="a function that takes a ModelRequest, or reenact.agents.OpenAIChat(client, …)",
+                    f"a {type(model).__qualname__} cannot be used as a model: it is not callable",
+                    hint="pass a function that takes a ModelRequest, or reenact.agents.OpenAIChat(client, …)",
                 )
         if self.max_turns < 1:
             raise UsageError("max_turns is at least 1", hint="50 unless it is given")

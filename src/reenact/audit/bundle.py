@@ -140,11 +140,11 @@ class Bundle:
         self.keys = _spans(self._small(KEYS))
 
     def open(self, name: str) -> BinaryIO:
-        """One of :data:`FILES`, from its beginning."""
+        """Open the file ``name``, one of :data:`FILES`, at its beginning."""
         return io.BufferedReader(_Window(self._parts[name]), 1 << 16)
 
     def size(self, name: str) -> int:
-        """Its size in bytes."""
+        """Return the size of the file ``name`` in bytes."""
         return self._parts[name].size
 
     def _small(self, name: str) -> bytes:
@@ -155,7 +155,7 @@ class Bundle:
 
 
 def open_bundle(path: Path) -> Bundle:
-    """Raises :class:`AuditInvalid` when ``path`` is not an export of which all parts are there."""
+    """Open the export at ``path``. Raises :class:`AuditInvalid` if it is not a complete export."""
     try:
         parts = _folder(path) if path.is_dir() else _tar(path)
     except OSError as error:
@@ -163,7 +163,7 @@ def open_bundle(path: Path) -> Bundle:
     missing = [name for name in FILES if name not in parts]
     if missing:
         raise AuditInvalid(
-            f"{path} is no whole export: {', '.join(missing)} is not there",
+            f"{path} is not a complete export; missing: {', '.join(missing)}",
             reason="bundle.incomplete",
             hint="export again",
         )
@@ -182,11 +182,11 @@ def _tar(path: Path) -> dict[str, _Part]:
             for count, member in enumerate(tar):
                 name = member.name.removeprefix("./")
                 if count >= _MAX_MEMBERS or name in parts:
-                    raise _malformed(f"{path.name} has files twice, or too many")
+                    raise _malformed(f"{path.name} contains duplicate files or too many files")
                 if name in FILES and member.isreg() and not member.issparse():
                     parts[name] = _Part(path, member.offset_data, member.size)
     except (tarfile.TarError, EOFError, ValueError) as error:
-        raise _malformed(f"{path} is no folder, and no whole tar file: {error}") from None
+        raise _malformed(f"{path} is neither a folder nor a complete tar file: {error}") from None
     return parts
 
 

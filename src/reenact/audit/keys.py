@@ -82,7 +82,9 @@ class Key(msgspec.Struct, frozen=True):
         name, key_id, public = _parts(text, "a verifier key")
         key = cls(name, public)
         if key_id != key.id.hex():
-            raise _bad_key("its id is not that of its name and key: a part of it is mistyped")
+            raise _bad_key(
+                "the id does not match the name and the key, so one of the three is wrong"
+            )
         return key
 
     def verifies(self, signature: bytes, message: bytes) -> bool:
@@ -141,7 +143,9 @@ class Signer:
         name, key_id, seed = _parts(text.removeprefix(_PRIVATE), "a signing key")
         signer = cls(name, seed)
         if key_id != signer.key.id.hex():
-            raise _bad_key("its id is not that of its name and key: a part of it is mistyped")
+            raise _bad_key(
+                "the id does not match the name and the key, so one of the three is wrong"
+            )
         return signer
 
 
@@ -169,7 +173,7 @@ def _parts(text: str, what: str) -> tuple[str, str, bytes]:
 
 def _bad_key(why: str) -> AuditInvalid:
     return AuditInvalid(
-        f"not a key: {why}", reason="key.malformed", hint="copy it whole: name+id+base64, one line"
+        f"not a key: {why}", reason="key.malformed", hint="copy the complete line: name+id+base64"
     )
 
 

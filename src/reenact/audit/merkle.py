@@ -253,7 +253,7 @@ def check_inclusion(
     if found != root:
         raise AuditInvalid(
             f"the proof does not lead from record {index} to the root of the {size} records: "
-            "the record, the root, or a node of the proof is another one, or stands elsewhere",
+            "the record, the root, or a node of the proof is wrong or at the wrong position",
             reason="proof.root",
             hint="do not trust this record; ask for the proof again, and compare the heads",
         )

@@ -113,10 +113,10 @@ def parse_note(data: bytes) -> Note:
     whole = _check_characters(data)
     cut = whole.rfind("\n\n")
     if cut < 0:
-        raise _malformed("no empty line stands between a text and its signatures")
+        raise _malformed("expected an empty line between the text and the signatures")
     text, below = whole[: cut + 1], whole[cut + 2 :]
     if not below.endswith("\n"):
-        raise _malformed("the last line does not end, or there is no signature")
+        raise _malformed("expected signatures that end with a line break")
     lines = below[:-1].split("\n")
     if len(lines) > MAX_SIGNATURES:
         raise _malformed(f"it has {len(lines)} signatures, more than {MAX_SIGNATURES}")
@@ -155,37 +155,37 @@ def rotation_note(seq: int, old: Signer, new: Signer) -> str:
     """Return the note for the record ``seq`` that hands the log over from ``old`` to ``new``."""
     if old.key.name != new.key.name or old.key == new.key:
         raise AuditInvalid(
-            "the new key is another one, of the same name", reason="rotation.malformed"
+            "a rotation requires a different key with the same name", reason="rotation.malformed"
         )
     text = "\n".join([_TITLE, str(seq), old.key.to_text(), new.key.to_text(), ""])
     return sign_note(text, [old, new]).to_text()
 
 
 def check_rotation(note: str, seq: int, old: Key) -> Key:
-    """The key that the record ``seq`` hands the log to.
+    """Return the key that the record ``seq`` hands the log over to.
 
     Raises :class:`AuditInvalid` unless both keys signed it, for this log and this record.
     """
     found = parse_note(note.encode())
     lines = found.text[:-1].split("\n")
     if len(lines) != 4 or lines[0] != _TITLE:
-        raise _refused("it is no announcement of a key")
+        raise _refused("the note does not announce a key")
     _, number, before, after = lines
     if before != old.to_text():
-        raise _refused(f"it is not from the key in force, {old.to_text()}")
+        raise _refused(f"the announcing key is not the key in force, {old.to_text()}")
     new = Key.from_text(after)
     if new.name != old.name:
-        raise _refused("it is to a key of another log")
+        raise _refused("the new key belongs to a different log")
     if number != str(seq):
-        raise _refused("it is for another record")
+        raise _refused("the note belongs to a different record")
     if len(found.signed_by([old, new])) != 2:
-        raise _refused("the old key and the new one must both have signed it")
+        raise _refused("it requires the signatures of the old key and of the new key")
     return new
 
 
 def _refused(why: str) -> AuditInvalid:
     return AuditInvalid(
-        f"a record says that the key changes, but {why}",
+        f"invalid key rotation record: {why}",
         reason="rotation.malformed",
-        hint="trust neither key before the operator has explained it",
+        hint="trust neither key until the operator has explained the rotation",
     )

@@ -209,10 +209,10 @@ def check_record(record: Record) -> None:
     """
     required = ACTIONS.get(record.action)
     if required is None or record.v != VERSION:
-        raise _refused(f"there is no action {record.action!r} in version {record.v}")
+        raise _refused(f"action {record.action!r} does not exist in version {record.v}")
     missing = [name for name in required if not getattr(record, name)]
     if missing:
-        raise _refused(f"{record.action} must say its {', '.join(missing)}")
+        raise _refused(f"{record.action} requires {', '.join(missing)}")
     if record.outcome and record.outcome not in OUTCOMES:
         raise _refused(f"no outcome is called {record.outcome!r}")
     if not record.tenant or not record.actor.type or not record.actor.id:

@@ -224,7 +224,7 @@ def _check_together(first: Proof, requested: Record, last: Proof, finished: Reco
     if one.size == other.size and one.root != other.root:
         raise _unfit("the two heads are of one size and have different roots: the log was forked")
     if finished.seq <= requested.seq:
-        raise _unfit("the replay was finished before it was asked for")
+        raise _unfit("the replay was finished before it was requested")
     asked, done = requested.source, finished.source
     if asked is None or done is None or asked.exchange_id != done.exchange_id:
         raise _unfit("the two records are about different exchanges")
@@ -258,7 +258,7 @@ def _proven(
     first: Proof, requested: Record, finished: Record | None, values: dict[str, Any]
 ) -> Iterator[str]:
     origin = first.head.checkpoint.origin
-    yield f"the log {origin} has record {requested.seq}: the replay was asked for"
+    yield f"the log {origin} has record {requested.seq}: the replay was requested"
     yield from _contained("when it was requested, the app declared", requested)
     if requested.payload_digest_after in values:
         yield "the payload in this file is the one that was to be replayed"
@@ -267,11 +267,11 @@ def _proven(
     yield f"the log has record {finished.seq}: it ended, with the outcome {finished.outcome}"
     yield from _contained("the app reported for this replay", finished)
     if finished.result_digest in values:
-        yield "the output in this file is the one that came of it"
+        yield "the output in this file is the output of the replay"
 
 
 def _contained(start: str, record: Record) -> Iterator[str]:
-    """The treatment of drivers, files and environment variables, in one line."""
+    """Yield one line about the treatment of drivers, files and environment variables."""
     told = record.details
     if "drivers" in told:
         scratch = f" except in {told['scratch']}" if "scratch" in told else ""
@@ -285,14 +285,14 @@ def _not_proven(
     requested: Record, finished: Record | None, values: dict[str, Any]
 ) -> Iterator[str]:
     if requested.payload_digest_after not in values:
-        yield "what the payload was: it is not in this file"
+        yield "the payload: it is not in this file"
     if finished is None:
-        yield "what came of it: it had not ended when this file was made"
+        yield "the result: the replay had not ended when this file was created"
     elif not finished.result_digest:
-        yield "what came out: nothing did"
+        yield "the output: the replay had none"
     elif finished.result_digest not in values:
-        yield "what came out: it is not in this file"
-    yield "that the app told the truth about what it ran"
+        yield "the output: it is not in this file"
+    yield "that the app reported truthfully which code it ran"
 
 
 def _malformed(why: str) -> AuditInvalid:

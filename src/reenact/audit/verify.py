@@ -187,7 +187,7 @@ class _Check:
                 covered,
             )
         if not self.read.heads:
-            self._findings.add("log.unsigned", "there is no head at all", 0 if size else None)
+            self._findings.add("log.unsigned", "the export has no head", 0 if size else None)
         elif covered < size:
             self._findings.add(
                 "log.unsigned", f"no head covers records {covered} to {size - 1}", covered, size
@@ -266,16 +266,16 @@ def _check_pin(pin: Head, heads: HeadsRead, findings: Findings) -> None:
     if pin.size > heads.size:
         findings.add(
             "log.truncated",
-            f"the pinned head is about {pin.size} records, and there are only {heads.size}: "
-            "the others were removed since",
+            f"the pinned head covers {pin.size} records, but the export has only {heads.size}: "
+            "the others were removed after it",
             heads.size,
             pin.size,
         )
     elif heads.roots[pin.size] != pin.root:
         findings.add(
             "log.forked",
-            f"the first {pin.size} records are not those of the pinned head: "
-            "they were changed since, and signed again",
+            f"the first {pin.size} records do not match the pinned head: "
+            "they were changed and signed again after it",
             0,
             pin.size,
         )
@@ -291,21 +291,21 @@ def _check_manifest(bundle: Bundle, heads: HeadsRead, findings: Findings) -> Non
     ):
         if stated != found:
             findings.add(
-                "manifest.mismatch", f"the manifest says {what} {stated}, and it is {found}"
+                "manifest.mismatch", f"the manifest states {what} {stated}, but it is {found}"
             )
     for span in bundle.keys:
         if span.key.name != manifest.origin:
-            findings.add("key.rotation", f"the key {span.key.to_text()} is of another log")
+            findings.add("key.rotation", f"the key {span.key.to_text()} belongs to a different log")
 
 
 def _proven(bundle: Bundle, heads: HeadsRead, trusted: bool, pin: Head | None) -> Iterator[str]:
     whose = "a trusted key" if trusted else "the keys that the export itself names"
     yield (
-        f"the {heads.size} records are, in this order and whole, those that {heads.heads} heads of "
-        f"{bundle.manifest.origin} were signed over, with {whose}"
+        f"the {heads.size} records are complete, unchanged and in order according to {heads.heads} "
+        f"heads of {bundle.manifest.origin}, which were signed with {whose}"
     )
     if pin is not None:
-        yield f"the first {pin.size} records are those of the pinned head"
+        yield f"the first {pin.size} records match the pinned head"
 
 
 def _not_proven(heads: HeadsRead, trusted: bool, pin: Head | None) -> Iterator[str]:
@@ -313,13 +313,13 @@ def _not_proven(heads: HeadsRead, trusted: bool, pin: Head | None) -> Iterator[s
         yield "who signed it: no trusted verifier key of this log was given"
     if pin is None:
         yield (
-            "that no records were removed at the end, and that the holder of the key did not write "
-            "the history anew: no head kept from before was given"
+            "that no records were removed at the end, and that the holder of the key did not rewrite "
+            "the history: no head from an earlier time was given"
         )
     elif pin.size < heads.size:
         yield (
-            f"that records {pin.size} and later are as they first were, should the holder of the "
-            "key have written them anew before this export: they are younger than the pinned head"
+            f"that the holder of the key did not rewrite records {pin.size} and later before this "
+            "export: they are newer than the pinned head"
         )
     else:
-        yield "that there are no later records: this export ends with the pinned head"
+        yield "that the log has no later records: this export ends with the pinned head"

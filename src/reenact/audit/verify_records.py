@@ -42,37 +42,37 @@ KEPT: Final = 100
 """Stored findings per code. Further findings are only counted."""
 
 CODES: Final[dict[str, str]] = {
-    "record.edited": "a record is not the one that was hashed",
-    "record.deleted": "records are missing between others",
-    "record.inserted": "a record stands there that the log never had",
-    "record.duplicate": "a record stands there twice",
-    "record.reordered": "a record stands in another place than it was written at",
+    "record.edited": "a record does not match its hash",
+    "record.deleted": "records between other records are missing",
+    "record.inserted": "the file contains a record that was never in the log",
+    "record.duplicate": "a record occurs twice",
+    "record.reordered": "a record is not at its original position",
     "record.backdated": "a record is older than the one before it",
     "record.malformed": "a line is not a record in canonical form",
     "record.foreign": "a record belongs to another tenant",
-    "record.chain": "a record names a head that cannot have been there before it",
-    "log.truncated": "the log ends before a head of it, or the hashes, say",
-    "log.forked": "the log does not begin with what the pinned head is about",
+    "record.chain": "a record names a head that cannot have existed before it",
+    "log.truncated": "the log has fewer records than a head or the hashes require",
+    "log.forked": "the log does not begin with the records of the pinned head",
     "log.unsigned": "no head covers the last records",
     "leaves.malformed": "the file of hashes cannot be read",
     "head.malformed": "a head cannot be read",
     "head.signature": "a head was changed after it was signed",
-    "head.key": "a head is signed by another key than the log's at that size",
-    "head.origin": "a head is of another log",
-    "head.mismatch": "a head's root is not that of the records",
+    "head.key": "a head is not signed by the key of the log at that size",
+    "head.origin": "a head belongs to a different log",
+    "head.mismatch": "the root of a head does not match the records",
     "head.order": "a head is smaller than the one before it",
-    "head.missing": "a head that a record names is not there",
+    "head.missing": "a head that a record names is missing",
     "key.untrusted": "none of the keys given is a key of this log",
-    "key.rotation": "a change of keys is not announced as it must be",
-    "pinned.invalid": "the pinned head is not one of this log",
-    "manifest.mismatch": "the manifest says something else than is there",
+    "key.rotation": "a key change is not announced correctly",
+    "pinned.invalid": "the pinned head does not belong to this log",
+    "manifest.mismatch": "the manifest does not match the content",
 }
 """Stable: a code never changes its meaning."""
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One thing that is wrong. It is about record ``seq``; or about one or more of those from
-    ``seq`` up to and without ``until``; or, without ``seq``, about the export as a whole."""
+    """A fault in the export. It concerns record ``seq``, or records from ``seq`` up to but not
+    including ``until``. Without ``seq``, it concerns the complete export."""
 
     code: str
     message: str
@@ -257,9 +257,9 @@ class KeyChain:
 
 _CHUNK: Final = 1024
 _SAID: Final = {
-    "deleted": "{} is not there",
-    "duplicate": "{} stands there twice",
-    "reordered": "{} stands in another place than it was written at",
+    "deleted": "{} is missing",
+    "duplicate": "{} occurs twice",
+    "reordered": "{} is not at its original position",
 }
 
 
@@ -316,7 +316,7 @@ def _lines(bundle: Bundle) -> Generator[_Line]:
 def _line(at: int, data: bytes) -> _Line:
     leaf = data.removesuffix(b"\n")
     if leaf == data:
-        return _Line(at, hash_leaf(leaf), None, "it does not end, or is too long")
+        return _Line(at, hash_leaf(leaf), None, "the line has no line break or is too long")
     try:
         return _Line(at, hash_leaf(leaf), open_envelope(leaf))
     except AuditInvalid as error:

@@ -90,9 +90,9 @@ def why(name: str, file: str | None) -> tuple[Tier, str]:
         return "user", "the program itself"
     *_, top = packages = list(_packages(name))
     if not PLUMBING.isdisjoint(packages):
-        return "plumbing", "a client, or what is below one"
+        return "plumbing", "a client library or a library that it uses"
     if top in LOGGING:
-        return "library", "writes down what the program says, with the time"
+        return "library", "logs messages of the program with the time"
     installed = file is not None and _is_installed(file)
     if top in _STANDARD and (file is None or (not installed and _is_standard(file))):
         return "plumbing", "the standard library"

@@ -207,8 +207,8 @@ class StandIn:
     def _check_protocol(self) -> None:
         if self._switched:
             raise UsageError(
-                "this connection of http.client speaks another protocol now, which is not recorded",
-                hint="use a client that has a boundary, such as websockets, or an own boundary",
+                "this connection of http.client has switched to a protocol that is not recorded",
+                hint="use a client that has a boundary, such as websockets, or write a boundary",
             )
 
     def __getattr__(self, name: str) -> Any:

@@ -141,7 +141,7 @@ class Client:
         try:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self._unusable("its answer is no JSON") from None
+            raise self._unusable("its response is not JSON") from None
 
     @contextmanager
     def _request(
@@ -200,7 +200,7 @@ class Client:
         for piece in response.chunks:
             body += piece
             if len(body) > _LARGEST_RESPONSE:
-                raise self._unusable("its answer does not end")
+                raise self._unusable("its response is too large")
         return bytes(body)
 
     def _unusable(self, why: str) -> ServerUnusable:
@@ -259,7 +259,7 @@ def find_credentials(environ: Mapping[str, str]) -> tuple[Address, Secret]:
         return parse_address(url), _secret(key)
     missing = KEY if url else SERVER
     raise UsageError(
-        "no server is named" if not url else f"there is no key for the server in {SERVER}",
+        "no server is specified" if not url else f"no key is set for the server in {SERVER}",
         hint=f"reenact login URL, or set {missing}",
     )
 
@@ -270,7 +270,7 @@ def _secret(text: str) -> Secret:
     except UsageError:
         raise UsageError(
             "the API key is invalid: it has spaces, is too short, or is not ASCII text",
-            hint=f"copy it whole into {KEY}, or sign in again: reenact login",
+            hint=f"copy the complete key into {KEY}, or sign in again: reenact login",
         ) from None
 
 
@@ -340,7 +340,7 @@ _OURS: Final = {
     "unauthenticated": "sign in: reenact login URL; or set REENACT_SERVER and REENACT_API_KEY",
     "session_expired": "sign in again: reenact login",
     "reason_required": "say why: --reason TEXT",
-    "revision_mismatch": "replay it through the route as it is now: --revision current",
+    "revision_mismatch": "replay through the current route: --revision current",
 }
 """Hints by error code that replace the server's own, because they name a command."""
 
@@ -354,40 +354,40 @@ _OTHERWISE: Final = {
     "tier_required": "ask the administrators of the platform: reenact tenant set",
     "key_bound_elsewhere": "use the key that was made for this app and environment: reenact key ls",
     "setup_done": "there is an account already: reenact login URL",
-    "agent_unknown": "see who is there: reenact agents",
+    "agent_unknown": "list the agents: reenact agents",
     "method_not_allowed": "check that the server has this version: reenact --version",
     "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
-    "agent_offline": "see who is there: reenact agents",
+    "agent_offline": "list the agents: reenact agents",
     "agent_superseded": "another process uses the same id: reenact agents",
-    "conflict": "look at how it is now, and ask for something else",
+    "conflict": "check the current state and change the request",
     "exchange_conflict": "another exchange has this id: reenact exchange show ID",
-    "idempotency_conflict": "ask again: each replay has a key of its own",
+    "idempotency_conflict": "repeat the request: each replay needs its own key",
     "replay_depth": "replay the original instead, which is shown by: reenact exchange show ID",
-    "gone": "it was erased, or has ended; what there is: reenact exchange ls",
+    "gone": "it was erased or has ended; list the exchanges: reenact exchange ls",
     "not_replayable": "find replayable exchanges: reenact exchange ls --replayable",
     "too_large": "send less at once",
-    "too_slow": "the connection is slow, or something between holds it up: send less at once",
+    "too_slow": "the connection or a proxy is slow: send less at once",
     "unsupported": "check that the server has this version: reenact --version",
     "invalid": "check the arguments with --help",
     "payload_invalid": "check the paths: reenact exchange show ID has the payload",
-    "rate_limited": "wait a little, and ask again",
+    "rate_limited": "wait a moment and try again",
     "internal": f"{_REPORT}: it is in the log",
     "damaged": f"{_REPORT}; check the log: reenact audit verify",
     "storage_full": "ask the operator of the server to free disk space; nothing was stored",
-    "unavailable": "wait a little, and ask again",
+    "unavailable": "wait a moment and try again",
 }
 """Hints by error code for responses without one."""
 
 _LISTS: Final = (
-    ("/api/v1/replays", "see what there is: reenact exchange replays"),
-    ("/api/v1/exchanges", "see what there is: reenact exchange ls"),
+    ("/api/v1/replays", "list the replays: reenact exchange replays"),
+    ("/api/v1/exchanges", "list the exchanges: reenact exchange ls"),
     ("/api/v1/captures", "send it first: reenact push RUN"),
-    ("/api/v1/users", "see who there is: reenact user ls"),
-    ("/api/v1/keys", "see what there is: reenact key ls"),
-    ("/api/v1/tenants", "see what there is: reenact tenant ls"),
-    ("/api/v1/environments", "see what there is: reenact environment ls"),
-    ("/api/v1/audit", "see what there is: reenact audit ls"),
-    ("/api/v1/agents", "see who is there: reenact agents"),
+    ("/api/v1/users", "list the users: reenact user ls"),
+    ("/api/v1/keys", "list the keys: reenact key ls"),
+    ("/api/v1/tenants", "list the tenants: reenact tenant ls"),
+    ("/api/v1/environments", "list the environments: reenact environment ls"),
+    ("/api/v1/audit", "list the records: reenact audit ls"),
+    ("/api/v1/agents", "list the agents: reenact agents"),
 )
 
 

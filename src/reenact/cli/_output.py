@@ -380,8 +380,8 @@ def _clock(seconds: float) -> str:
 # Errors
 
 _ERRNO_HINTS = {
-    errno.EACCES: "check who owns it and who may read it",
-    errno.EPERM: "check who owns it and who may read it",
+    errno.EACCES: "check its owner and permissions",
+    errno.EPERM: "check its owner and permissions",
     errno.ENOENT: "check the path",
     errno.ENOSPC: "make room on the disk, or choose another place",
     errno.EDQUOT: "make room on the disk, or choose another place",

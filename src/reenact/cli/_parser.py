@@ -331,7 +331,7 @@ times = takes(
     argument("--since TIME", "2026-11-01, 2026-11-01T09:30, 2h (ago), yesterday"),
     argument("--until TIME", "the same; a day is included"),
 )
-width_flag = argument("--width N", "width of the lines, 0 for whole ones", type=number)
+width_flag = argument("--width N", "width of the lines, 0 for unlimited", type=number)
 
 
 def json_flag(what: str) -> Arguments:

@@ -72,7 +72,7 @@ def divergences_in(report: Path) -> list[Divergence]:
 
 def _invalid_report(report: Path, why: str) -> UsageError:
     return UsageError(
-        f"{report} is no report: {why}", hint="reenact run --replay … --report FILE writes one"
+        f"{report} is not a report: {why}", hint="reenact run --replay … --report FILE writes one"
     )
 
 

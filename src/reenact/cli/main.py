@@ -147,7 +147,7 @@ def _without_command(parser: Parser, argv: list[str]) -> int:
 
         meant = nearest(argv[0], (name for name, _, _ in TABLE))
         guess = f"; did you mean {meant}?" if meant else ""
-        raise Misuse(f"there is no command {argv[0][:80]!r}{guess}", "reenact")
+        raise Misuse(f"unknown command {argv[0][:80]!r}{guess}", "reenact")
     parser.parse_args(argv)
     parser.print_help(sys.stderr)
     return 2

@@ -124,7 +124,7 @@ def _driver(name: str, how: str) -> tuple[str, Treatment]:
     found = driver_named(name)
     if found is None:
         raise UsageError(
-            f"there is no driver {name[:64]!r} that a replay could refuse",
+            f"{name[:64]!r} is not a driver that a replay can refuse",
             hint=did_you_mean(name, [driver.name for driver in DRIVERS]),
         )
     if how == "refuse" and not can_refuse(found):

@@ -101,7 +101,7 @@ class FolderExporter:
         """Warn once."""
         if not self._warned:
             self._warned = True
-            self._warn(f"exchanges cannot be kept in {self._exchanges.parent}: {error.strerror}")
+            self._warn(f"exchanges cannot be stored in {self._exchanges.parent}: {error.strerror}")
 
     def exchanges(self) -> list[Exchange]:
         """Return the stored exchanges, in the order of their start."""

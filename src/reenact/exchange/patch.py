@@ -36,10 +36,10 @@ def parse_index(token: str, length: int) -> int:
     """Return the index that ``token`` names in a list of ``length``. Raises :class:`LookupError`
     with the reason."""
     if not _INDEX.fullmatch(token):
-        raise LookupError(f"{token[:40]!r} is no index of a list")
+        raise LookupError(f"{token[:40]!r} is not a list index")
     index = int(token)
     if index >= length:
-        raise LookupError(f"the list has {length} items and no number {index}")
+        raise LookupError(f"index {index} is out of range: the list has {length} items")
     return index
 
 
@@ -49,7 +49,7 @@ def resolve_pointer(document: Any, tokens: Tokens) -> Any:
     for token in tokens:
         if isinstance(value, dict):
             if token not in value:
-                raise LookupError(f"there is no {token[:80]!r}")
+                raise LookupError(f"{token[:80]!r} does not exist")
             value = value[token]
         elif isinstance(value, list):
             value = value[parse_index(token, len(value))]
@@ -173,11 +173,11 @@ class _Work:
         elif isinstance(owner, list):
             owner.insert(len(owner) if name == "-" else parse_index(name, len(owner) + 1), value)
         else:
-            raise LookupError("what is there is neither object nor list")
+            raise LookupError("the value there is neither an object nor a list")
 
     def take(self, tokens: Tokens) -> Any:
         if not tokens:
-            raise LookupError("the whole document cannot be taken away")
+            raise LookupError("the complete document cannot be removed")
         found = resolve_pointer(self.document, tokens)
         owner, name = resolve_pointer(self.document, tokens[:-1]), tokens[-1]
         del owner[name if isinstance(owner, dict) else int(name)]

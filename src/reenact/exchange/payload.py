@@ -103,7 +103,7 @@ def check_headers(headers: Iterable[Header]) -> None:
     """Raise :class:`UsageError` for an invalid header name or value."""
     for name, value in headers:
         if _NAME.fullmatch(name) is None:
-            raise UsageError(f"{name[:80]!r} is no name of a header")
+            raise UsageError(f"{name[:80]!r} is not a valid header name")
         if _UNFIT.search(value):
             raise UsageError(f"the header {name[:80]} has a value with control characters")
 
@@ -279,7 +279,10 @@ def _without_defaults(body: Body) -> dict[str, Any]:
 
 def _sections(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise UsageError("the edited payload is no object", hint="headers, body, properties")
+        raise UsageError(
+            "the edited payload is not an object",
+            hint="use an object with headers, body and properties",
+        )
     strange = sorted(set(document).difference(SECTIONS))
     if strange:
         raise UsageError(
@@ -288,7 +291,7 @@ def _sections(document: Any) -> dict[str, Any]:
     sections = {"headers": {}, "properties": {}, **document}
     for name in ("headers", "properties"):
         if not isinstance(sections[name], dict):
-            raise UsageError(f"/{name} is no object")
+            raise UsageError(f"/{name} is not an object")
     return sections
 
 
@@ -328,8 +331,8 @@ def _mark_of(value: Any) -> str | None:
 def _text_body(value: Any, before: Body) -> Body:
     if not isinstance(value, str):
         raise UsageError(
-            "/body is a text, and stays one: what is put there is no string",
-            hint='write it as a string, or say that the type changes: {"$json": …}',
+            "/body is text, so its new value must be a string",
+            hint='write a string, or change the type explicitly: {"$json": …}',
         )
     return Body(type="text", text=value, content_type=before.content_type)
 
@@ -342,8 +345,8 @@ def _json_body(value: Any, before: Body) -> Body:
 def _bytes_body(value: Any, before: Body) -> Body:
     if _mark_of(value) != "$bytes" or not isinstance(value["$bytes"], str):
         raise UsageError(
-            "/body is bytes, and stays so",
-            hint='{"$bytes": "<base64>"}; or say that the type changes: {"$text": …}, {"$json": …}',
+            "/body is bytes, so its new value must be bytes",
+            hint='write {"$bytes": "<base64>"}, or change the type: {"$text": …}, {"$json": …}',
         )
     content = _checked_base64(value["$bytes"])
     return Body(type="bytes", base64=content, content_type=before.content_type)

@@ -67,7 +67,7 @@ class ExchangeRedactor:
         kept = from_document(clean, payload) if pointers else payload
         survivors = self.redactor.survivors(msgspec.json.encode(kept))
         if survivors:
-            return RedactedPayload(Payload(), lost=f"a secret cannot be taken out ({survivors[0]})")
+            return RedactedPayload(Payload(), lost=f"a secret cannot be redacted ({survivors[0]})")
         return RedactedPayload(kept, tuple(pointers))
 
     def error(self, error: BaseException) -> ErrorFacts:

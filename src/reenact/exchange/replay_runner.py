@@ -80,7 +80,7 @@ class ReplayRunner:
             return Refusal("not_replayable", NO_RECORDED_VARIABLES)
         if payload.body.clipped is not None:
             return Refusal(
-                "not_replayable", f"its body of {payload.body.clipped:,} bytes was not kept"
+                "not_replayable", f"its body of {payload.body.clipped:,} bytes was not stored"
             )
         return self._check_drivers(command) or self._check_payload(
             adapter, command, payload, redacted

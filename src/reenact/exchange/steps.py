@@ -76,7 +76,7 @@ def is_step(function: Any) -> bool:
 def _stepped(function: Callable[..., Any], name: str, on_error: Handler | None) -> Any:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"{function.__qualname__} is a generator, and no step: nobody knows when it ends",
+            f"{function.__qualname__} is a generator, which cannot be a step: its end is not known",
             hint="make steps of what it calls, or use loop(…)",
         )
     made = Step(function, name or getattr(function, "__qualname__", "step"), on_error)

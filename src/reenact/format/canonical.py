@@ -250,7 +250,7 @@ def _float(value: float, path: Path, jcs: bool) -> Any:
         raise ValueRefused(
             f"{value} is not a JSON number",
             join(path),
-            hint="record it as text, or as null with a field that says why",
+            hint="record it as text, or as null with a field that holds the reason",
         )
     if 1e-5 <= abs(value) < 1e16 and not value.is_integer():
         return value

@@ -187,8 +187,8 @@ def process(start: ProcessStart) -> Attempt:
         does=f"starts the process {start.name}",
         undone="it was not started",
         lost=_LOST,
-        advice="A Python process goes on with the recording below reenact run, unless it is started "
-        "with -I, -E or -S or with an environment of its own.",
+        advice="Under reenact run, a Python process continues the recording, unless it is started with -I, "
+        "-E or -S or with its own environment.",
         data=start.written(),
     )
 

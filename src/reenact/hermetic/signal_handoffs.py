@@ -1,6 +1,6 @@
-"""Tracker of workers outside a replayed session that wait for its signal.
+"""Tracker of workers outside a replayed session that wait for a signal of the session.
 
-A worker often gets its work from a list or attribute, and a signal that there is some: a
+A worker often gets its work from a list or attribute, and the notice of new work from a signal: a
 ``Condition``, ``Event``, ``Semaphore`` or ``Barrier`` of ``threading``, ``asyncio`` or anyio, or the
 result of a future. The tracker does not see the work itself. So a thread or task outside that waits
 for the object when the session signals it acts for the session, see :mod:`.handoffs`, until it waits
@@ -18,9 +18,9 @@ also wakes a thread that waits for one, and the statements of that thread are it
 reason releasing a lock is not a signal, and neither is releasing a semaphore that the session has
 acquired.
 
-Invariants: functions here run with the lock of the signalled object held. They take no other locks
-than those that count the users of the patches and list the threads, and no code of the program runs
-under these.
+Invariants: functions here run with the lock of the signalled object held. Apart from it, they take only
+the locks that count the users of the patches and list the threads. No code of the program runs under
+these locks.
 
 Relies on private details (CPython 3.11 to 3.14): the variables ``self`` and ``waiter`` of
 ``Condition.wait``, ``_waiters`` of ``Condition``, ``_callbacks`` of futures as pairs of a function and a

@@ -23,7 +23,7 @@ def read(content: bytes) -> Found:
     """Read a tape. Raises :class:`RecordingDamaged` and :class:`RecordingTooNew`."""
     document = read_json(content)
     if not isinstance(document, dict) or "format_version" not in document:
-        raise other_shape("it has no format_version, and so is no tape of Boruna")
+        raise other_shape("not a Boruna tape: format_version is missing")
     version = document["format_version"]
     if type(version) is not int or version != _VERSION:
         raise RecordingTooNew(

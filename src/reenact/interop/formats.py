@@ -42,7 +42,7 @@ def format_named(name: str) -> Format:
         if one.name == name:
             return one
     names = [one.name for one in FORMATS]
-    raise UsageError(f"there is no format {name[:64]!r}", hint=did_you_mean(name, names))
+    raise UsageError(f"unknown format {name[:64]!r}", hint=did_you_mean(name, names))
 
 
 def guess(path: Path, content: bytes = b"") -> Format | None:

@@ -137,7 +137,7 @@ def take(
     if manifest is None or manifest.status != "ok":
         raise SinkUnwritable(
             f"{target} could not be written: {'; '.join(said) or 'the disk refused it'}",
-            hint="make room, or choose another place",
+            hint="free disk space, or choose a different path",
         )
     return Taken(manifest, calls, sink.hidden, losses)
 
@@ -357,7 +357,7 @@ def _move(job: Job, pinned: Pinned, redaction: Profile | None, replace: bool) ->
     one = job.format or guess(source, content)
     if one is None:
         raise UsageError(
-            f"cannot tell what {source} is by its name", hint="say it: --format vcr, har, …"
+            f"cannot detect the format of {source}", hint="specify it: --format vcr, har, …"
         )
     try:
         found = read_content(one, content, str(source))

@@ -47,32 +47,32 @@ __all__ = [
 ]
 
 KINDS: dict[str, str] = {
-    "body_hidden": "a coded body that nobody here can look into: it may be a secret, and is not kept",
-    "body_missing": "a body that the file does not have: an empty one is served",
-    "body_rebuilt": "a body that is kept by its value was written anew: its bytes may differ",
-    "body_unread": "a request body of which only the digest is known",
-    "coding_dropped": "a body that is not encoded as its headers say: Content-Encoding was dropped",
-    "content_length": "Content-Length was not that of the body, and was corrected",
-    "cookies": "cookies that stand beside the headers",
+    "body_hidden": "an encoded body that cannot be decoded: it was dropped because it could contain a secret",
+    "body_missing": "a body that is missing in the file: an empty body is served",
+    "body_rebuilt": "a body that is stored as a value was serialized again: its bytes can differ",
+    "body_unread": "a request body of which only the digest is stored",
+    "coding_dropped": "a body whose encoding does not match its headers: Content-Encoding was dropped",
+    "content_length": "Content-Length did not match the body and was corrected",
+    "cookies": "cookies outside the headers",
     "decoded": "a body was written decoded and without Content-Encoding, which the tool needs",
-    "entry_fields": "fields of an entry that nothing here reads",
-    "error": "a call that failed: the format has no place for it",
-    "events": "an event that is no HTTP call: the format has no place for it",
-    "headers": "headers: the format has no place for them",
-    "key_is_secret": "an entry whose key is nothing but a secret, so that it could not be found",
-    "kept_decoded": "a body that was kept decoded, because of a secret, was encoded anew",
+    "entry_fields": "unknown fields of an entry",
+    "error": "a failed call: the format cannot represent it",
+    "events": "an event that is not an HTTP call: the format cannot represent it",
+    "headers": "headers: the format cannot represent them",
+    "key_is_secret": "an entry whose key consists of a secret, so a replay could not find it",
+    "kept_decoded": "a body that was stored decoded, because of a secret, was encoded again",
     "metadata": "metadata of the file",
-    "no_response": "a request without an answer: there is nothing to replay",
-    "not_http": "a flow or a URL that is no HTTP call",
+    "no_response": "a request without a response, which cannot be replayed",
+    "not_http": "a flow or a URL that is not an HTTP call",
     "not_text": "a body that is not UTF-8 text: the format holds text only",
-    "order": "calls of several tasks or threads, now in one order",
-    "pieces": "where the pieces of a streamed answer ended",
-    "status": "the status of an answer: the format has no place for it",
-    "status_assumed": "the format does not say how an answer ended: status 200 is served",
-    "times": "time stamps and durations: the format has no place for them",
-    "timings": "how long the phases of a call took",
-    "trailers": "trailers of an answer",
-    "truncated_body": "a body of which the file has only a part",
+    "order": "calls of several tasks or threads, which were merged into one order",
+    "pieces": "the boundaries between the pieces of a streamed response",
+    "status": "the status of a response: the format cannot represent it",
+    "status_assumed": "the format has no response status: status 200 is served",
+    "times": "time stamps and durations: the format cannot represent them",
+    "timings": "the durations of the phases of a call",
+    "trailers": "trailers of a response",
+    "truncated_body": "a body that is incomplete in the file",
     "websocket": "messages of a websocket",
     "withheld": "a call that looked like a secret after redaction: its payload was not written",
 }
@@ -124,7 +124,7 @@ _DEEPEST = 100
 def check_size(size: int) -> None:
     """Raise :class:`RecordingDamaged` for a file of more than :data:`MOST` bytes."""
     if size > MOST:
-        raise damaged(f"it has more than {MOST >> 20} MiB", "the file", "split it, or record anew")
+        raise damaged(f"it has more than {MOST >> 20} MiB", "the file", "split it, or record again")
 
 
 def read_json(content: bytes) -> Any:
@@ -179,22 +179,22 @@ class Made(msgspec.Struct):
 
 
 def damaged(why: str, place: str, hint: str = "") -> RecordingDamaged:
-    """The error for a file that cannot be read at ``place``. ``why`` holds nothing of the file."""
+    """Return the error for a file that cannot be read at ``place``. ``why`` must not quote the file."""
     return RecordingDamaged(f"{place}: {why}", place=place, hint=hint)
 
 
 def other_shape(why: str, hint: str = "") -> RecordingDamaged:
-    """The error for a document that is whole, and something else than a recording of this format."""
+    """Return the error for a complete document that is not a recording of this format."""
     return RecordingDamaged(f"the document: {why}", place="the document", hint=hint, shape=_ANOTHER)
 
 
 def is_another(error: RecordingDamaged) -> bool:
-    """Was it :func:`other_shape`?"""
+    """Return whether ``error`` was created by :func:`other_shape`."""
     return error.fields.get("shape") == _ANOTHER
 
 
 SWITCHED = 101
-"""The status of an answer after which no HTTP is spoken any more: a websocket."""
+"""Status of a response that switches from HTTP to another protocol, such as websockets."""
 
 _ANOTHER = "another"
 _NO_BODY = frozenset({204, 304})

@@ -166,7 +166,7 @@ def _found(document: Any) -> Found:
     if _is_old(document):
         raise damaged("not a cassette of version 1", "the document", _OLD)
     if not isinstance(document, dict) or "interactions" not in document:
-        raise other_shape("it has no interactions, and so is no cassette of vcrpy")
+        raise other_shape("not a vcrpy cassette: interactions is missing")
     version = str(document.get("version", _VERSION))
     if version != _VERSION:
         raise RecordingTooNew(

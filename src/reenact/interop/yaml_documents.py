@@ -125,7 +125,7 @@ class _Reader:
     def _begin(self, value: Any, event: Any, known: frozenset[str]) -> None:
         tag = event.tag or ""
         if tag not in ("", "!") and tag not in known:
-            raise _refused("it asks for an object to be made", event)
+            raise _refused("it contains a tag that creates an object", event)
         if len(self._open) == _DEEPEST:
             raise _refused("it is nested too deeply", event)
         self._open.append(_Open(self._named(event, value), tag))
@@ -160,7 +160,7 @@ def _scalar(event: Any) -> Any:
     if tag == f"{_TAG}null":
         return None
     if tag not in _TEXTS:
-        raise _refused("it asks for an object to be made", event)
+        raise _refused("it contains a tag that creates an object", event)
     return text
 
 

@@ -80,8 +80,8 @@ class Capabilities:
             raise UsageError(
                 f"the capability {name} is registered with version {self._versions[name]}, "
                 f"not {version}",
-                hint="one process knows one version of a capability; agree on one, or choose "
-                "another name",
+                hint="register the same version everywhere in the process, or choose a different "
+                "name",
             )
 
     def __contains__(self, name: object) -> bool:
@@ -233,7 +233,7 @@ class Access:
         return BudgetExceeded(
             f"the policy {self._policy.id} allows {limit} calls of {capability}; this would be "
             f"number {calls + 1}",
-            hint=f"make fewer, or raise capabilities.{capability}.calls in {self._place}",
+            hint=f"make fewer calls, or raise capabilities.{capability}.calls in {self._place}",
             capability=capability,
             policy=self._policy.id,
             budget="calls",
@@ -244,8 +244,7 @@ class Access:
     def _not_listed(self, what: str, name: str) -> PolicyRefused:
         allowed = (self._pinned.kinds if what == "kind" else self._pinned.operations) or ()
         return PolicyRefused(
-            f"the {what} {name} is not among those that the index allows for the policy "
-            f"{self._policy.id}",
+            f"the index does not allow the {what} {name} for the policy {self._policy.id}",
             hint=f"{did_you_mean(name, allowed)} ({self._pinned.place_of(f'{what}s')})",
             policy=self._policy.id,
             **{what: name},
@@ -375,8 +374,8 @@ def net_refusal(rules: NetRules, method: str, url: str) -> PolicyRefused | None:
     host = _host(url)
     if host is None:
         return PolicyRefused(
-            "the policy allows certain hosts, and the host of this URL cannot be told for sure",
-            hint="write the URL as scheme://host/path, with nothing unusual in the host",
+            "the policy allows only certain hosts, and the host of this URL is ambiguous",
+            hint="write the URL as scheme://host/path with a plain host name",
         )
     if any(_matches(host, _plain(domain)) for domain in rules.domains):
         return None

@@ -179,10 +179,10 @@ class Case(
 ):
     """One test: a function that is called without arguments, and what is expected of it."""
 
-    id: Annotated[TestId, Meta(description="the name of the test, of which there is one")]
+    id: Annotated[TestId, Meta(description="the unique name of the test")]
     entry: Annotated[Entry, Meta(description="the function, also async: module:function")]
     world: Annotated[
-        World | None, Meta(description="the world it runs in; by default that of the test run")
+        World | None, Meta(description="the world of the test (default: the world of the test run)")
     ] = None
     expect: Annotated[
         Literal["pass", "fail", "skip"],
@@ -308,7 +308,7 @@ def _contradictions(
         place = f"$.tests[{number}]"
         if first.setdefault(case.id, number) != number:
             message = f"{case.id} stands twice, first at $.tests[{first[case.id]}]"
-            yield f"{place}.id", message, "every test has an id of its own"
+            yield f"{place}.id", message, "every test requires a unique id"
         yield from (
             (f"{place}.{name}", message, hint)
             for name, message, hint in _of_case(case, folder, worlds)
@@ -321,19 +321,19 @@ def _of_case(case: Case, folder: Path, worlds: frozenset[str]) -> Iterator[_Mist
         hint = f"X07's {case.world} is {meant}" if meant else did_you_mean(case.world, worlds)
         yield (
             "world",
-            f"{case.world} is no world",
-            f"{hint} (a policy in the index may name others)",
+            f"{case.world} is not a known world",
+            f"{hint} (policies in the index can define others)",
         )
     if case.raises is not None and case.expect != "fail":
         yield (
             "raises",
-            f"expect is {case.expect}, and raises goes with fail",
+            f"raises requires expect fail, but expect is {case.expect}",
             'say "expect": "fail"',
         )
     for name in ("policy", "mode"):
         if getattr(case, name) is not None and case.cassette is None:
-            hint = "name the cassette, or say it where the entry opens one"
-            yield name, f"there is no cassette that the {name} is for", hint
+            hint = f"add the cassette, or set the {name} where the entry opens a cassette"
+            yield name, f"the {name} requires a cassette", hint
     reason = None if case.cassette is None else unsafe_reason(case.cassette)
     if reason is not None:
         hint = "a name such as weather or api/weather"

@@ -113,7 +113,7 @@ def _parsed(root: Path, relative: str) -> tuple[Any, str, str]:
         return None, "there is no such file", "reenact policy init writes a working set"
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return None, f"it cannot be read: {reason}", "check the file and who may read it"
+        return None, f"it cannot be read: {reason}", "check the file and its permissions"
     try:
         return decode(encoded), "", ""
     except ValueRefused as refused:

@@ -82,20 +82,26 @@ class PolicyEntry(_Part, frozen=True):
     sanitizer: Annotated[
         SanitizerEntry | None, Meta(description="the sanitizer that the policy names")
     ] = None
-    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes it may be used in")] = None
-    worlds: Annotated[tuple[World, ...] | None, Meta(description="worlds it may be used in")] = None
-    kinds: Annotated[
-        tuple[Kind, ...] | None, Meta(description="kinds of calls that may be made under it")
+    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes in which it is allowed")] = (
+        None
+    )
+    worlds: Annotated[
+        tuple[World, ...] | None, Meta(description="worlds in which it is allowed")
     ] = None
+    kinds: Annotated[tuple[Kind, ...] | None, Meta(description="kinds of calls that it allows")] = (
+        None
+    )
     operations: Annotated[
-        tuple[Glob, ...] | None, Meta(description="operations that may be called under it")
+        tuple[Glob, ...] | None, Meta(description="operations that it allows")
     ] = None
 
 
 class Defaults(_Part, frozen=True):
     """Default settings of policies whose entry omits them."""
 
-    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes it may be used in")] = None
+    modes: Annotated[tuple[Mode, ...] | None, Meta(description="modes in which it is allowed")] = (
+        None
+    )
 
 
 class Index(_Part, frozen=True, kw_only=True):
@@ -170,7 +176,7 @@ def _not_listed(root: Path, policy_id: str, known: set[str]) -> PolicyInvalid:
     if file is None:
         from reenact.policy.x07_importer import ARCH, has_arch_policy
 
-        message = f"there is no policy {policy_id} in {root / FOLDER / INDEX}"
+        message = f"{root / FOLDER / INDEX} has no policy {policy_id}"
         is_x07 = has_arch_policy(root, policy_id)
         hint = f"reenact policy import {ARCH}" if is_x07 else did_you_mean(policy_id, known)
     else:
@@ -207,7 +213,7 @@ def _indexed(root: Path) -> tuple[Index | None, list[Finding]]:
 def _without_index(root: Path) -> Finding:
     hint = "reenact policy init writes a working set"
     if has_policies(root):
-        hint = "restore it; or make it anew, policy by policy: reenact policy pin ID"
+        hint = "restore it, or create it again policy by policy: reenact policy pin ID"
     return Finding("error", f"{FOLDER}/{INDEX}", "$", "there is no such file", hint)
 
 
@@ -361,7 +367,7 @@ def _new_entry(root: Path, policy_id: str, ids: list[str]) -> dict[str, Any]:
     file = policy_file(root, policy_id)
     if file is None:
         raise PolicyInvalid(
-            f"there is no policy {policy_id[:128]} in {FOLDER}/{INDEX}",
+            f"{FOLDER}/{INDEX} has no policy {policy_id[:128]}",
             place=f"{FOLDER}/{INDEX}",
             hint=did_you_mean(policy_id, ids),
         )
@@ -369,9 +375,9 @@ def _new_entry(root: Path, policy_id: str, ids: list[str]) -> dict[str, Any]:
     raise_first(findings)
     if policy is not None and policy.value.id != policy_id:
         raise PolicyInvalid(
-            f"{policy.file} $.id: its id is {policy.value.id}, and its name says {policy_id}",
+            f"{policy.file} $.id: its id is {policy.value.id}, but its file name means {policy_id}",
             place=f"{policy.file} $.id",
-            hint="make the two the same",
+            hint="use one id for both",
         )
     entry: dict[str, Any] = {"id": policy_id, "path": file, "digest": ""}
     if policy is not None and policy.value.sanitizer is not None:

@@ -200,16 +200,16 @@ class Ignore(_Part, frozen=True):
 
     paths: Annotated[tuple[JsonPath, ...], Meta(description="places in the request")] = ()
     headers: Annotated[
-        tuple[Header, ...], Meta(description="headers, out of those that count")
+        tuple[Header, ...], Meta(description="names of compared headers to ignore")
     ] = ()
     query: Annotated[tuple[Name, ...], Meta(description="parameters of the URL")] = ()
 
 
 class CapabilityRule(_Part, frozen=True):
-    """May the program do this, and how often."""
+    """Permission to use a capability, and its limit of calls."""
 
-    allow: Annotated[bool, Meta(description="whether it may")] = True
-    calls: Annotated[Limit | None, Meta(description="at most so many calls in a session")] = None
+    allow: Annotated[bool, Meta(description="whether the program is allowed to use it")] = True
+    calls: Annotated[Limit | None, Meta(description="maximum number of calls per session")] = None
 
 
 class NetRules(_Part, frozen=True):
@@ -217,20 +217,18 @@ class NetRules(_Part, frozen=True):
 
     domains: Annotated[
         tuple[Domain, ...] | None,
-        Meta(description="hosts that may be asked; `*.x.com` is x.com and all below it"),
+        Meta(description="allowed hosts; `*.x.com` is x.com and its subdomains"),
     ] = None
-    methods: Annotated[
-        tuple[Method, ...] | None, Meta(description="HTTP methods that may be used")
-    ] = None
+    methods: Annotated[tuple[Method, ...] | None, Meta(description="allowed HTTP methods")] = None
     max_response_bytes: Annotated[
-        Limit | None, Meta(description="bytes that a live answer may have")
+        Limit | None, Meta(description="maximum size of a live response, in bytes")
     ] = None
     timeout_ms: Annotated[
-        Milliseconds | None, Meta(description="milliseconds that a live call may take")
+        Milliseconds | None, Meta(description="maximum duration of a live call, in milliseconds")
     ] = None
     redirects: Annotated[bool, Meta(description="whether redirects are followed")] = True
     private_addresses: Annotated[
-        bool, Meta(description="whether our own live fetches may reach private addresses")
+        bool, Meta(description="whether Reenact's own live fetches can reach private addresses")
     ] = False
 
 
@@ -241,61 +239,71 @@ class Files(_Part, frozen=True):
 
     roots: Annotated[
         tuple[FilePath, ...],
-        Meta(description="folders and files, seen from the folder that has .reenact"),
+        Meta(description="folders and files, relative to the folder that contains .reenact"),
     ] = ()
     content: Annotated[
-        bool, Meta(description="whether what was read is kept, to be served when it is gone")
+        bool,
+        Meta(
+            description="whether to store the content that was read, so that a replay can serve deleted files"
+        ),
     ] = False
 
 
 class BoundaryRule(_Part, frozen=True, kw_only=True):
     """Action for some of the calls. The first matching rule decides."""
 
-    capability: Annotated[Glob, Meta(description="capabilities it is about")] = "*"
-    operation: Annotated[Glob, Meta(description="operations it is about")] = "*"
-    action: Annotated[Action, Meta(description="what is done with them")]
+    capability: Annotated[Glob, Meta(description="capabilities to which the rule applies")] = "*"
+    operation: Annotated[Glob, Meta(description="operations to which the rule applies")] = "*"
+    action: Annotated[Action, Meta(description="action for these calls")]
 
 
 class Policy(_Part, frozen=True, kw_only=True):
     """Permissions of a program, and how its calls are recorded, compared and redacted."""
 
     schema_version: Annotated[
-        Literal["reenact.policy@1"], Meta(description="which kind of file this is")
+        Literal["reenact.policy@1"], Meta(description="kind of this file")
     ] = "reenact.policy@1"
     id: Annotated[Id, Meta(description="the id in the index")]
-    mode: Annotated[Mode | None, Meta(description="of a session that says none; else replay")] = (
-        None
-    )
+    mode: Annotated[
+        Mode | None, Meta(description="mode of a session that sets none (default: replay)")
+    ] = None
     match: Annotated[
         Literal["lane", "transcript", "lookup"],
         Meta(description="how a call finds its event: by lane, by one order for all, or by key"),
     ] = "lane"
     strictness: Annotated[
         Literal["strict", "lenient"] | None,
-        Meta(description="whether a divergence ends the run; else strict unless somebody looks on"),
+        Meta(
+            description="whether a divergence ends the run (default: strict, but lenient in a "
+            "terminal outside CI)"
+        ),
     ] = None
     unused: Annotated[
         Literal["error", "warn", "allow"] | None,
-        Meta(description="when recorded events are left over; else as strict as the rest"),
+        Meta(description="action for unused recorded events (default: error if strict, else warn)"),
     ] = None
-    ignore: Annotated[Ignore, Meta(description="what does not count in a comparison")] = Ignore()
+    ignore: Annotated[Ignore, Meta(description="parts of a call that comparisons ignore")] = (
+        Ignore()
+    )
     volatile: Annotated[
         tuple[Literal["timestamps", "uuids", "durations", "tmp_paths"], ...],
-        Meta(description="values that are compared as if they were all the same"),
+        Meta(description="kinds of values that are treated as equal in comparisons"),
     ] = ()
     key_headers: Annotated[
-        tuple[Header, ...], Meta(description="headers that count when HTTP calls are compared")
+        tuple[Header, ...], Meta(description="headers to include when HTTP calls are compared")
     ] = ()
     budgets: Annotated[Budgets, Meta(description="limits on sizes and counts")] = Budgets()
     redaction: Annotated[
-        Profile | None, Meta(description="which secrets are taken out; else default, strict in CI")
+        Profile | None,
+        Meta(description="which secrets are redacted (default: default, strict in CI)"),
     ] = None
     sanitizer: Annotated[
-        Id | None, Meta(description="the id of the file that says more about secrets")
+        Id | None,
+        Meta(description="the id of the sanitizer file, which configures redaction further"),
     ] = None
     capabilities: Annotated[
         dict[Capability, CapabilityRule] | None,
-        Meta(description="what the program may do; given, everything else is denied"),
+        Meta(description="capabilities of the program; if given, all others are denied"),
     ] = None
     net: Annotated[NetRules, Meta(description="rules for the network")] = NetRules()
     files: Annotated[Files, Meta(description="files that belong to what is recorded")] = Files()
@@ -309,10 +317,11 @@ class Policy(_Part, frozen=True, kw_only=True):
         Literal["record", "pass"], Meta(description="whether randomness is re-enacted")
     ] = "record"
     durability: Annotated[
-        Literal["none", "interval", "event"], Meta(description="how much a loss of power may cost")
+        Literal["none", "interval", "event"],
+        Meta(description="how much data a power failure can lose"),
     ] = "interval"
     allow_passthrough: Annotated[
-        bool, Meta(description="whether a rule may let calls out of the machine unrecorded")
+        bool, Meta(description="whether rules can let calls leave the machine unrecorded")
     ] = False
 
     def action_for(self, capability: str, operation: str) -> Action:
@@ -353,7 +362,7 @@ class Sanitizer(_Part, frozen=True, kw_only=True):
     """Secret values, listed by name only. This file never contains a secret."""
 
     schema_version: Annotated[
-        Literal["reenact.sanitizer@1"], Meta(description="which kind of file this is")
+        Literal["reenact.sanitizer@1"], Meta(description="kind of this file")
     ] = "reenact.sanitizer@1"
     id: Annotated[Id, Meta(description="the id in the index and in the policy")]
     profile: Annotated[Profile, Meta(description="which built-in rules hold")] = "default"

@@ -125,8 +125,8 @@ def parse_path_pattern(text: str) -> tuple[Step, ...]:
         done = match.end()
     if not steps:
         raise UsageError(
-            "the path '$' is the whole request: then nothing would be compared",
-            hint="name the part that may differ, e.g. $.messages[0].id",
+            "the path '$' is the complete request, so nothing would be compared",
+            hint="give the part that is allowed to differ, e.g. $.messages[0].id",
         )
     return tuple(steps)
 
@@ -188,7 +188,7 @@ class NoiseFilter:
         first = len(self._positions)
 
         def reached(done: int) -> _States:
-            """A position, and those that follow because deep steps can stand for nothing."""
+            """Return the positions after ``done`` steps; a deep step can match nothing."""
             last = done
             while last < len(steps) and steps[last].deep:
                 last += 1

@@ -84,8 +84,8 @@ def world(environ: Mapping[str, str], under_pytest: bool, known: Iterable[str] =
         worlds = {*WORLDS, *known}
         if said not in worlds:
             raise UsageError(
-                f"REENACT_WORLD is {said[:64]!r}, which is no world",
-                hint=f"{did_you_mean(said, worlds)} (a policy in the index may name others)",
+                f"REENACT_WORLD is {said[:64]!r}, which is not a known world",
+                hint=f"{did_you_mean(said, worlds)} (policies in the index can define others)",
             )
         return said
     if environ.get("CI", ""):

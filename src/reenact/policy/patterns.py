@@ -1,4 +1,4 @@
-"""Regular expressions: those that are compiled on first use, and those that users write.
+"""Regular expressions that are compiled on first use, and regular expressions of users.
 
 There are a hundred ways to find a secret. Most programs never show one, and each of their
 processes would pay for all of them when it starts.
@@ -161,4 +161,4 @@ def _begin(pattern: str, at: int) -> int:
 
 
 def _refused(why: str) -> UsageError:
-    return UsageError(f"the regular expression cannot be used: {why}", hint="make it simpler")
+    return UsageError(f"the regular expression cannot be used: {why}", hint="simplify it")

@@ -47,7 +47,7 @@ def policy_findings(
 def _identity(policy: Policy, file: str, listed_as: str) -> Iterator[Finding]:
     if policy.id != listed_as:
         message = f"its id is {policy.id}, and {listed_as} in the index"
-        yield Finding("error", file, "$.id", message, "make the two the same")
+        yield Finding("error", file, "$.id", message, "use one id for both")
 
 
 def _secrets(
@@ -65,10 +65,10 @@ def _secrets(
     if sanitizer is None:
         return
     if policy.sanitizer is not None and policy.sanitizer != sanitizer.id:
-        message = f"it names {policy.sanitizer}, and the index pins {sanitizer.id}"
-        yield Finding("error", file, path, message, "make the two the same")
+        message = f"the policy names {policy.sanitizer}, but the index pins {sanitizer.id}"
+        yield Finding("error", file, path, message, "use one id for both")
     if policy.redaction not in (None, sanitizer.profile):
-        message = f"it says {policy.redaction}, and its sanitizer says {sanitizer.profile}"
+        message = f"redaction is {policy.redaction}, but the sanitizer has the profile {sanitizer.profile}"
         yield Finding("error", file, "$.redaction", message, "leave redaction out of the policy")
 
 

@@ -131,7 +131,7 @@ class Volatile:
         unknown = sorted(wanted - set(KINDS))
         if unknown:
             raise PolicyInvalid(
-                f"there is no volatile kind {unknown[0]!r}",
+                f"unknown volatile kind {unknown[0]!r}",
                 place="$.volatile",
                 hint=f"one of {', '.join(KINDS)}",
             )

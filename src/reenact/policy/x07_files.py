@@ -214,7 +214,7 @@ def _load(
         return None, [Finding("error", file, "$", refused.message.removeprefix("$: "), hint)]
     except (OSError, RuntimeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        hint = "name a regular file in the folder that you may read"
+        hint = "use a regular file in the folder that you can read"
         return None, [Finding("error", file, "$", f"it cannot be read: {reason}", hint)]
     if not isinstance(raw, dict) or raw.get("schema_version") != schema:
         message = f"this is not a file of version {schema}"
@@ -255,8 +255,8 @@ def _contradictions(file: str, index: ArchIndex, members: list[Member]) -> Itera
     for member in members:
         yield from _mismatches(index, member)
         if sanitizers.setdefault(member.sanitizer.id, member.sanitizer) != member.sanitizer:
-            message = f"another file says that it is {member.sanitizer.id}, with other contents"
-            yield Finding("error", member.sanitizer_file, "$.id", message, "give it another id")
+            message = f"a file with different content has the same id, {member.sanitizer.id}"
+            yield Finding("error", member.sanitizer_file, "$.id", message, "give it a different id")
 
 
 def _mismatches(index: ArchIndex, member: Member) -> Iterator[Finding]:

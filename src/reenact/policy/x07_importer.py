@@ -332,7 +332,7 @@ def _reference(member: Member) -> Iterator[_Said]:
     message = "clock, rng, env, llm and tool are kinds too, and refused unless they are listed"
     yield "changed", f"{place}.kinds_allowed", message, _OF_OURS
     message = "no cassette is imported, only policies and sanitizers"
-    yield "lost", f"{place}.cassette_brand", message, "record anew under the policy"
+    yield "lost", f"{place}.cassette_brand", message, "record again under the policy"
 
 
 def _world(world: ArchWorld) -> tuple[Fate, str, str]:
@@ -377,10 +377,13 @@ def _policy_notes(policy: ArchPolicy) -> Iterator[_Said]:
     if policy.match_mode == "lookup_v1":
         yield "mapped", "$.match_mode", 'match "lookup"', ""
     else:
-        message = (
-            'match "transcript", which compares keys as well, and stays where it was on a miss'
+        message = 'match "transcript", which also compares keys and does not advance on a miss'
+        yield (
+            "changed",
+            "$.match_mode",
+            message,
+            "set ignore in the policy for parts that must not be compared",
         )
-        yield "changed", "$.match_mode", message, "ignore says what does not count"
     message = (
         'strictness "strict", as X07 refuses every miss; events that are left over are errors too'
     )
@@ -398,7 +401,7 @@ def _http(policy: ArchPolicy) -> Iterator[_Said]:
     yield "mapped", f"{place}.include_headers", "keyHeaders", ""
     yield "mapped", f"{place}.ignore_headers", "ignore.headers", ""
     for name, what in (("query_sort", "queries"), ("body_hash", "bodies")):
-        yield "lost", f"{place}.{name}", f"how {what} are compared is no setting here", ""
+        yield "lost", f"{place}.{name}", f"Reenact has no setting for the comparison of {what}", ""
 
 
 def _sanitizer_notes(sanitizer: ArchSanitizer) -> Iterator[_Said]:

@@ -243,7 +243,7 @@ def _adapted_to_test(item: pytest.Item, settings: Settings, strict: bool | None)
 def _only(source: str | None) -> Any:
     if source is not None and source not in CAPABILITIES:
         raise UsageError(
-            f"there is no source {source[:64]!r} that could be recorded alone",
+            f"{source[:64]!r} is not a source that can be recorded alone",
             hint=did_you_mean(source, CAPABILITIES),
         )
     return source
@@ -280,7 +280,7 @@ def choose_mode(item: pytest.Item, requested: CassetteRequest) -> Choice:
     if mode not in MODES:
         from reenact.errors import did_you_mean
 
-        raise pytest.UsageError(f"there is no mode {mode!r}: {did_you_mean(mode, MODES)}")
+        raise pytest.UsageError(f"unknown mode {mode!r}: {did_you_mean(mode, MODES)}")
     path = cassette_path(item, requested, writing=False)
     if mode == "off":
         return Choice(mode, path)

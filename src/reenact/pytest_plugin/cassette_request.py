@@ -111,7 +111,7 @@ def _arguments(item: pytest.Item) -> dict[str, Any] | None:
 def _checked(item: pytest.Item, marker: pytest.Mark) -> Mapping[str, Any]:
     given = dict(marker.kwargs)
     if len(marker.args) > 1 or (marker.args and "cassette" in given):
-        raise _invalid_marker(item, "takes one name without a keyword, that of the cassette")
+        raise _invalid_marker(item, "takes one positional argument, the name of the cassette")
     if marker.args:
         given["cassette"] = marker.args[0]
     for name, value in given.items():

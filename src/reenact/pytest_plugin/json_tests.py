@@ -243,9 +243,9 @@ def _imported(name: str, entry: str, place: str) -> Any:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module exists, and imports a missing one
         raise UsageError(
-            f"{place}: the entry {entry} is not there: there is no module {error.name}",
-            hint="modules are found where Python finds them, beside the tests.json and in the "
-            "rootdir of pytest",
+            f"{place}: the entry {entry} cannot be imported: module {error.name} does not exist",
+            hint="modules are searched on sys.path, next to the tests.json and in the rootdir of "
+            "pytest",
         ) from None
 
 

@@ -29,14 +29,14 @@ __all__ = [
 
 SETTINGS = {
     "reenact_mode": f"how cassettes are used: {', '.join(MODES)}",
-    "reenact_policy": "the id of the policy of tests that name none",
-    "reenact_strict": "false: a divergence is told and does not fail the test",
-    "reenact_cassettes": "where cassettes are: a folder, or beside for one beside the tests; "
-    "otherwise .reenact/cassettes",
+    "reenact_policy": "the id of the policy for tests that name none",
+    "reenact_strict": "false: a divergence is reported and does not fail the test",
+    "reenact_cassettes": "the folder of cassettes, or beside for a folder next to the tests "
+    "(default: .reenact/cassettes)",
     "reenact_allow": "boundaries and drivers that are used live, e.g. psycopg sqlite3",
-    "reenact_only": "network: nothing but HTTP and websockets is recorded",
-    "reenact_fixture_root": "the folder whose rr folder has the cassettes",
-    "reenact_own_servers": "record: calls to servers that tests have started are recorded, too",
+    "reenact_only": "network: record only HTTP and websockets",
+    "reenact_fixture_root": "the folder whose rr folder contains the cassettes",
+    "reenact_own_servers": "record: also record calls to servers that tests have started",
 }
 
 
@@ -48,29 +48,29 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         "--reenact-mode",
         choices=MODES,
         dest="reenact_mode",
-        help="how cassettes are used, whatever markers and settings say",
+        help="how cassettes are used; overrides markers and settings",
     )
     for name, what in (
-        ("update", "make again what diverges, add what is missing, drop what is left over"),
+        ("update", "record changed calls again, add missing calls, drop unused calls"),
         ("rewrite", "record everything again"),
     ):
         add(f"--reenact-{name}", action="store_const", const=name, dest="reenact_mode", help=what)
-    add("--reenact-policy", metavar="ID", help="the policy, whatever markers say")
+    add("--reenact-policy", metavar="ID", help="the id of the policy; overrides markers")
     add(
         "--reenact-strict",
         action="store_true",
         default=None,
         dest="reenact_strict",
-        help="a divergence fails the test (this is the default)",
+        help="fail the test on a divergence (default)",
     )
     add(
         "--reenact-lenient",
         action="store_false",
         default=None,
         dest="reenact_strict",
-        help="a divergence is told at the end and does not fail the test",
+        help="report divergences at the end instead of failing the test",
     )
-    add("--reenact-report", metavar="FILE", help="write what became of each cassette, as JSON")
+    add("--reenact-report", metavar="FILE", help="write the result of each cassette as JSON")
     for name, what in SETTINGS.items():
         parser.addini(name, what, default="")
     vcr.add_options(parser, pluginmanager)
@@ -140,7 +140,7 @@ def strict_option(config: pytest.Config, marked: bool | None) -> bool | None:
     """
     value = setting(config, "reenact_strict").lower()
     if value not in ("", "true", "false"):
-        raise pytest.UsageError(f"reenact_strict is {value!r}: say true or false")
+        raise pytest.UsageError(f"reenact_strict is {value!r}: use true or false")
     in_settings = None if not value else value == "true"
     found: bool | None = _first(config.getoption("reenact_strict"), marked, in_settings)
     return found

@@ -28,7 +28,7 @@ __all__ = [
 RECORD_MODES = ("none", "once", "new_episodes", "all", "rewrite")
 _MARKERS = (
     "vcr(*cassettes, **config): HTTP is replayed from a cassette of pytest-recording",
-    "block_network(allowed_hosts): the test may not reach the network",
+    "block_network(allowed_hosts): the test has no access to the network",
     "default_cassette(name): another name for the cassette of the test",
 )
 _FIXTURES = "reenact-vcr-fixtures"

@@ -108,7 +108,7 @@ def _record_mode(item: pytest.Item, config: dict[str, Any]) -> str:
     name = str(getattr(value, "value", value))
     if name not in RECORD_MODES:
         raise pytest.UsageError(
-            f"there is no record mode {name[:64]!r}: one of {', '.join(RECORD_MODES)}"
+            f"unknown record mode {name[:64]!r}: one of {', '.join(RECORD_MODES)}"
         )
     return name
 
@@ -192,9 +192,9 @@ _HARMLESS = frozenset({"cookie", "set-cookie", "user-agent", "host", "date", "ac
 _WHY = {
     "allowed_hosts": "no host is let through",
     "allow_playback_repeats": "a recorded call answers one call",
-    "before_record_request": "secrets are taken out by rules: see policies and sanitizers",
-    "before_record_response": "secrets are taken out by rules: see policies and sanitizers",
-    "before_record": "secrets are taken out by rules: see policies and sanitizers",
+    "before_record_request": "secrets are redacted by rules: see policies and sanitizers",
+    "before_record_response": "secrets are redacted by rules: see policies and sanitizers",
+    "before_record": "secrets are redacted by rules: see policies and sanitizers",
     "filter_sensitive_data": "declare the values in a sanitizer (declaredEnv)",
 }
 
@@ -241,7 +241,7 @@ def _ignored(item: pytest.Item, match_on: set[str]) -> list[str]:
         paths.append("$.request.url")
     elif not match_on & _WHOLE_URL and (left := _URL - match_on):
         named = ", ".join(sorted(left))
-        warn_once(item, f"match_on without {named}", "the URL is compared as a whole")
+        warn_once(item, f"match_on without {named}", "the complete URL is compared")
     for name in sorted(match_on - _URL - _WHOLE_URL - _BODY - {"method"}):
         warn_once(item, f"match_on {name}", "headers that count are named in a policy (keyHeaders)")
     return paths

@@ -121,7 +121,7 @@ class Writing:
         size = self._size_of(written, payload, self._meter.entries)
         self._meter.check(written, size, f"append to {self._path.name}")
         if not self._sink.append(draft):
-            raise self.failed("a warning has said why")
+            raise self.failed("the reason is in a previous warning")
         self._meter.add(size)
         self.appended += 1
 
@@ -130,7 +130,7 @@ class Writing:
         return RrError(
             OPEN_FAILED,
             f"the entry was not written to {self._path}: {why}",
-            hint="close the handle; what was written before is kept",
+            hint="close the handle; previous entries remain",
         )
 
 
@@ -147,7 +147,7 @@ def check_key_is_left(given: bytes, written: bytes) -> None:
     if given != written and blind(written.decode("utf-8", "replace")) == PLACEHOLDER:
         raise RrError(
             ENTRY_INVALID,
-            "redaction takes the whole key away, and entries could not be told apart",
+            "redaction removes the complete key, so entries could not be distinguished",
             hint="write a digest as sha256:<64 hex>, which is kept; or a key without secrets",
         )
 
@@ -287,7 +287,7 @@ class Serving:
             number,
             f"{self._place(found.seq)} comes next, and its {what} is {expected}; asked for was "
             f"{observed}",
-            hint="the calls come in another order than they were recorded in: look with "
+            hint="the order of the calls differs from the recording: see "
             f"'reenact show {self._ready.path} {found.seq}', or match by lookup",
         )
 
@@ -432,7 +432,7 @@ class Cassette:
             sink.discard()
             if writing.appended:
                 self._ready.settings.warn(
-                    f"{self._ready.path} is as it was before, because the scope ended with an error"
+                    f"{self._ready.path} is unchanged, because the scope ended with an error"
                 )
         else:
             name = None if error is None else type(error).__name__

@@ -232,8 +232,8 @@ def _limit(name: str, value: Any) -> int | None:
     if value is None or (type(value) is int and value >= 0):
         return value
     raise _invalid(
-        f"{name} is {value!r:.64}, which is no limit",
-        "a whole number; 0 means zero, leave it out for unlimited",
+        f"{name} is {value!r:.64}, which is not a valid limit",
+        "use a whole number; 0 means zero; omit it for unlimited",
     )
 
 

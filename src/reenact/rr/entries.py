@@ -1,10 +1,10 @@
-"""Entry of a cassette and its form as an event.
+"""Cassette entry and its representation as an event.
 
 An entry is a ``nondeterministic`` event: ``source`` is its kind, and the other fields are ``op``,
 ``key``, ``request``, ``response``, ``err``, ``latencyTicks`` and ``cuts``. UTF-8 bytes are stored
 as text, so that a person can review the cassette.
 
-The numbers of the errors are those of X07. They never change.
+Errors have the numbers of X07, which never change.
 """
 
 from __future__ import annotations

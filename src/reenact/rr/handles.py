@@ -159,7 +159,9 @@ class Scope:
 
     def __enter__(self) -> int:
         if self._handle:
-            raise UsageError("a scope is entered once", hint="make a new one: rr.scope(cfg)")
+            raise UsageError(
+                "a scope can be entered only once", hint="create a new scope: rr.scope(cfg)"
+            )
         self._handle = open_handle(self._cfg, policy=self._policy)
         self._before = _current.get()
         self._token = _current.set(self._handle)

@@ -51,7 +51,7 @@ def open_rrbin(
     exists = path.exists()
     if settings.mode == "replay" and not exists:
         raise RecordingMissing(
-            f"there is no X07 cassette at {path}",
+            f"no X07 cassette found at {path}",
             hint=(
                 "copy the file there, or record it with the mode record (1); "
                 f"a tape that reenact import made of it is read as {path.with_suffix('.jsonl').name}"

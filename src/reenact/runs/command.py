@@ -65,7 +65,7 @@ def _found(word: str) -> Path:
     path = shutil.which(word)
     if path is None:
         raise UsageError(
-            f"there is no program {word!r}", hint="check the name and PATH: reenact run -- CMD …"
+            f"program {word!r} not found", hint="check the name and PATH: reenact run -- CMD …"
         )
     return Path(path)
 

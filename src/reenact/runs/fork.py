@@ -76,7 +76,7 @@ def fork(options: ForkOptions) -> int:
     Raises :class:`ReenactError` for a problem found before the program starts.
     """
     if not options.command:
-        raise UsageError("there is no program to run", hint="reenact fork RUN [OPTIONS] -- CMD …")
+        raise UsageError("no program is given", hint="reenact fork RUN [OPTIONS] -- CMD …")
     check_command(options.command, replays=True, isolated=False)
     root = find_root(Path.cwd(), os.environ)
     return perform(ForkRun(options, root), options.command)
@@ -250,7 +250,7 @@ class ForkRun:
         print_error(
             f"the program ended (with {code}) before {self._parts.fork_plan.point.line()}, where the "
             "run was to be forked",
-            "is it the recorded program? `reenact run --replay` says where they differ",
+            "check that it is the recorded program: `reenact run --replay` shows the differences",
         )
 
     def _print_unused(self) -> bool:

@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.command:
-            raise UsageError("there is no program to run", hint="reenact run [OPTIONS] -- CMD …")
+            raise UsageError("no program is given", hint="reenact run [OPTIONS] -- CMD …")
         for flag, value in self._only_recording().items():
             if value and self.job != "record":
                 raise UsageError(
@@ -61,11 +61,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 hint="leave it out, or replay",
             )
         if self.overwrite and self.append:
-            raise UsageError("--overwrite and --append exclude each other", hint="say one of them")
+            raise UsageError("--overwrite and --append exclude each other", hint="use one of them")
         if self.mode is not None and (self.overwrite or self.append):
             raise UsageError(
                 "--overwrite and --append go with plain recording, not with --mode",
-                hint="say one of them",
+                hint="use one of them",
             )
 
     def _only_recording(self) -> dict[str, object]:
@@ -91,7 +91,5 @@ def last_run(root: Path) -> Path:
     folder = runs_folder(root)
     found = sorted(path for path in folder.glob("*") if path.is_dir()) if folder.is_dir() else []
     if not found:
-        raise RecordingMissing(
-            f"there is no run in {folder}", hint="make one: reenact run -- CMD …"
-        )
+        raise RecordingMissing(f"no run found in {folder}", hint="create one: reenact run -- CMD …")
     return found[-1]

@@ -138,8 +138,8 @@ def read_plan(folder: Path) -> Plan:
         return msgspec.convert(fields, Plan)
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise UsageError(
-            f"{RUN} is set, and {folder} holds no plan of a run: {error}",
-            hint=f"unset {RUN}; a process that outlives `reenact run` cannot go on under it",
+            f"{RUN} is set, but {folder} contains no plan of a run: {error}",
+            hint=f"unset {RUN}; it is not valid in a process that outlives `reenact run`",
         ) from None
 
 
@@ -161,7 +161,7 @@ def claim_lane(folder: Path, wish: str | None) -> str:
         with contextlib.suppress(FileExistsError):
             os.close(os.open(folder / _CLAIMS / name, os.O_CREAT | os.O_EXCL, 0o600))
             return name
-    raise AssertionError("there is no last number")
+    raise AssertionError("unreachable: the numbers do not end")
 
 
 def _names(wish: str | None) -> Iterator[str]:

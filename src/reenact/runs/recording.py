@@ -182,7 +182,7 @@ class RecordRun:
             killed = bool(reports) and not any(one.ended for one in reports)
             if killed:
                 print_message(
-                    f"reenact: warning: {self._path} stays as it was: the program was killed"
+                    f"reenact: warning: {self._path} is unchanged, because the program was killed"
                 )
             if self._stage is not None:
                 self._take(self._stage, code, killed=killed)
@@ -192,7 +192,7 @@ class RecordRun:
         if self._mode == "rewrite" and code != 0:
             self._sink.discard()
             print_message(
-                f"reenact: warning: {self._path} stays as it was, because the program failed"
+                f"reenact: warning: {self._path} is unchanged, because the program failed"
             )
             return False
         status = "ok" if code == 0 else "error"
@@ -212,7 +212,7 @@ class RecordRun:
         drop_stage(copy)
         if not killed:
             print_message(
-                f"reenact: warning: {self._path} stays as it was, because the program failed"
+                f"reenact: warning: {self._path} is unchanged, because the program failed"
             )
 
     def _to_tape(self) -> None:

@@ -138,8 +138,8 @@ class ReplayRun:
         reports = read_process_reports(folder)
         if not reports and not self._options.isolate:
             print_error(
-                "no Python process took part in this replay, so whatever the program did was live",
-                "name the Python program itself, or add --isolate, which covers any program",
+                "no Python process took part in this replay, so all calls of the program were live",
+                "give the Python program itself, or add --isolate, which covers any program",
             )
             return _NO_PROCESS
         unreadable = print_problem(reports)
@@ -213,7 +213,7 @@ class ReplayRun:
         print_message(first)
         if others:
             many = f"{len(others)} other{'s' if len(others) > 1 else ''}"
-            print_message(f"… and {many}, in processes beside that one (--report FILE lists them)")
+            print_message(f"… and {many}, in other processes (--report FILE lists them)")
 
     def _summary(self, reports: list[ProcessReport], left: UnusedCalls, code: int) -> Summary:
         summary = Summary(

@@ -138,7 +138,7 @@ class ArgumentChange(msgspec.Struct, frozen=True):
         pairs = zip_longest(self.recorded, self.given)
         differing = [(at, *pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1]]
         if not differing:  # only a redacted secret differs
-            return "the arguments are not those of the recording"
+            return "the arguments differ from the recording"
         at, then, now = differing[0]
         more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
         if now is None:

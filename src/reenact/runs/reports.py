@@ -187,7 +187,9 @@ def with_command_options(text: str) -> str:
 def check_report_path(path: Path | None) -> None:
     """Raise :class:`UsageError` if the folder of the report is missing, before the program runs."""
     if path is not None and not path.parent.is_dir():
-        raise UsageError(f"--report: {path.parent} is no folder", hint="make it, or name another")
+        raise UsageError(
+            f"--report: {path.parent} is not a folder", hint="create it, or choose a different path"
+        )
 
 
 def write_report(path: Path | None, summary: Summary) -> None:

@@ -209,7 +209,7 @@ def _make_folder() -> Path:
             continue
         return folder
     raise UsageError(
-        "there is no folder for temporary files", hint="set TMPDIR to a folder that is yours"
+        "no folder for temporary files found", hint="set TMPDIR to a folder that you own"
     )
 
 

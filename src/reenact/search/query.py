@@ -90,7 +90,7 @@ def read_terms(words: Iterable[str], unwanted: Iterable[str] = ()) -> tuple[Term
     found += [msgspec.structs.replace(_term(word), unwanted=True) for word in unwanted]
     for term in found:
         if not term.text.strip():
-            raise UsageError("an empty text is everywhere", hint="say what to look for")
+            raise UsageError("the search text is empty", hint="give a text to search for")
     return tuple(found)
 
 
@@ -260,7 +260,9 @@ def _status(text: str) -> Condition:
         first = int(text[0]) * 100
         return "calls.status BETWEEN ? AND ?", (first, first + 99)
     if not re.fullmatch(r"-?\d{1,9}", text):
-        raise UsageError(f"{text!r} is no status", hint="404, 5xx; for processes the exit code")
+        raise UsageError(
+            f"{text!r} is not a status", hint="use 404 or 5xx, or the exit code of a process"
+        )
     return "(calls.status = ? AND (calls.host <> '' OR calls.kind IN ('process', 'run_end')))", (
         int(text),
     )
@@ -330,8 +332,8 @@ def read_moment(text: str, now: datetime, *, end: bool = False) -> int:
         return _milliseconds(found + timedelta(days=1) if end and whole_day else found)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is no moment",
-            hint="2026-11-01, 2026-11-01T09:30, 90min, 2h, 3d (ago), today, yesterday",
+            f"{text!r} is not a time",
+            hint="use 2026-11-01, 2026-11-01T09:30, 90min, 2h, 3d (ago), today, yesterday",
         ) from None
 
 

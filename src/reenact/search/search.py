@@ -62,7 +62,9 @@ def search(
     if words is None:
         words = has_full_text()
     if not words:
-        notify("the SQLite of this Python has no FTS5: every text is looked at, which takes longer")
+        notify(
+            "the SQLite of this Python has no FTS5: the search reads every text, which takes longer"
+        )
     for path in index_files(root, environ, words=words):
         for _ in range(2):
             try:
@@ -75,7 +77,7 @@ def search(
                         index.discard()
                         notify(f"the index {path} is damaged ({error}): created again")
             except (sqlite3.Error, OSError) as error:
-                notify(f"the index cannot be kept at {path}: {_reason(error)}")
+                notify(f"the index cannot be stored at {path}: {_reason(error)}")
                 break
     notify("the index is made in memory, for this search only")
     with Index(None, words=words, notify=notify) as index:

@@ -59,7 +59,7 @@ def open_blobs(where: str, default: Path) -> Blobs:
         return FolderBlobs(Path(where))
     if scheme != "s3":
         raise UsageError(
-            f"blobs cannot be kept at {scheme}://", hint="name a folder, or s3://bucket/prefix"
+            f"blobs cannot be stored at {scheme}://", hint="use a folder or s3://bucket/prefix"
         )
 
     return open_s3(where)
@@ -73,7 +73,7 @@ def check_tenant(tenant: str) -> None:
 
 def gone(digest: str) -> Problem:
     """Return the problem for missing content."""
-    return Problem("gone", "this content is not kept any more", digest=digest)
+    return Problem("gone", "this content is no longer stored", digest=digest)
 
 
 def damaged(digest: str) -> Problem:
@@ -153,7 +153,9 @@ def open_s3(where: str) -> Blobs:
         raise ExtraMissing("keeping blobs in S3", "s3") from None
     parts = urlsplit(where)
     if not parts.netloc or parts.query or parts.fragment:
-        raise UsageError(f"{where} names no bucket", hint="say s3://bucket or s3://bucket/prefix")
+        raise UsageError(
+            f"{where} has no bucket name", hint="use s3://bucket or s3://bucket/prefix"
+        )
     plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return _S3Blobs(
         S3Store(

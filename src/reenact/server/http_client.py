@@ -26,14 +26,16 @@ def check_url(url: str, what: str) -> str:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise _no_url(what, "it has a name, a password or a fragment in it")
     if not url.isascii() or any(letter <= " " for letter in url):
-        raise _no_url(what, "it has letters in it that no address has")
+        raise _no_url(what, "it has characters that are not allowed in an address")
     if parts.scheme == "http" and parts.hostname not in _LOCAL:
-        raise _no_url(what, "plain HTTP is for this machine only")
+        raise _no_url(what, "plain HTTP is allowed only for this machine")
     return url
 
 
 def _no_url(what: str, why: str) -> UsageError:
-    return UsageError(f"{what} is no address: {why}", hint="for example https://host.example/path")
+    return UsageError(
+        f"{what} is not a valid address: {why}", hint="for example https://host.example/path"
+    )
 
 
 def send_request(

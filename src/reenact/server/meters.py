@@ -77,13 +77,13 @@ class Meters:
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 METRICS: Final[Mapping[str, tuple[str, str]]] = {
-    "reenact_http_requests_total": ("counter", "Requests that were answered."),
-    "reenact_http_request_seconds": ("histogram", "How long requests took."),
+    "reenact_http_requests_total": ("counter", "Completed requests."),
+    "reenact_http_request_seconds": ("histogram", "Duration of requests."),
     "reenact_exchanges_ingested_total": ("counter", "Exchanges that agents sent."),
     "reenact_replays_ended_total": ("counter", "Replays that ended."),
-    "reenact_retention_erased_total": ("counter", "What retention has erased."),
+    "reenact_retention_erased_total": ("counter", "Items that retention has erased."),
     "reenact_replays_open": ("gauge", "Replays that have not ended."),
-    "reenact_agents_online": ("gauge", "Agents that were heard lately."),
+    "reenact_agents_online": ("gauge", "Agents with a recent heartbeat."),
     "reenact_agents_spooled": ("gauge", "Exchanges that wait in spools of agents that are online."),
     "reenact_commands_pending": ("gauge", "Commands that no agent has acknowledged."),
     "reenact_batches_open": ("gauge", "Batches that have not ended."),

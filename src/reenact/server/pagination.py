@@ -56,7 +56,7 @@ def page_of(context: RequestContext) -> Page:
     try:
         at, id = msgspec.json.decode(urlsafe_b64decode(text.encode()), type=tuple[int, str])
     except (msgspec.DecodeError, Base64Error, ValueError):
-        raise Problem("invalid", "this is no cursor of a list", field="cursor") from None
+        raise Problem("invalid", "invalid list cursor", field="cursor") from None
     return Page(context.limit, min(max(at, 0), 2**53), id)
 
 

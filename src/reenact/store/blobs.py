@@ -67,9 +67,9 @@ class Blobs:
             raise _unreadable(digest, error) from None
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
             raise RecordingDamaged(
-                f"blob {digest} has other content than its name says",
+                f"the content of blob {digest} does not match its name",
                 place=f"blob {digest}",
-                hint="restore the blobs folder from a copy of the whole recording",
+                hint="restore the blobs folder from a copy of the complete recording",
             )
         return content
 
@@ -90,7 +90,7 @@ def _unreadable(digest: str, error: OSError) -> RecordingDamaged:
     return RecordingDamaged(
         f"blob {digest} cannot be read: {error.strerror}",
         place=f"blob {digest}",
-        hint="restore the blobs folder from a copy of the whole recording",
+        hint="restore the blobs folder from a copy of the complete recording",
     )
 
 

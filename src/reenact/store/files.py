@@ -417,7 +417,7 @@ def free_sibling(place: Path) -> Path:
                 return beside
     except OSError as error:
         raise unwritable(place, error) from None
-    raise AssertionError("there is no last number")
+    raise AssertionError("unreachable: the numbers do not end")
 
 
 # Blobs, half-written ones too, the logs and sealed values of processes, and what was torn off.

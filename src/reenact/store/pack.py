@@ -152,7 +152,7 @@ def unpack(
     ``limits`` as for :func:`open_recording`.
     """
     if not packed.is_file():
-        raise RecordingMissing(f"there is no packed recording at {packed}", hint="check the path")
+        raise RecordingMissing(f"no packed recording found at {packed}", hint="check the path")
     if target.exists():
         raise RecordingExists(f"{target} already exists", hint="choose another name")
     beside = target.with_name(f"{target.name}.unpacking")

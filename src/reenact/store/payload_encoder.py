@@ -330,5 +330,5 @@ def _withhold(event: Draft, payload: bytes, survivors: tuple[str, ...]) -> Prepa
     return Prepared(
         exact(note),
         warning=f"the payload of a {event.type} event was not written, because text that looks "
-        f"like a secret ({names}) survived redaction; its digest was kept",
+        f"like a secret ({names}) survived redaction; only its digest was stored",
     )

@@ -196,9 +196,9 @@ def _no_tape(path: Path) -> RecordingMissing | RecordingUnfinished:
                 f"{path} is still being recorded", hint="wait for the program to end"
             )
         return RecordingUnfinished(
-            f"{path} was never finished: there is only {part.name}", hint=f"reenact recover {path}"
+            f"{path} was never finished: only {part.name} exists", hint=f"reenact recover {path}"
         )
-    return RecordingMissing(f"there is no recording at {path}", hint="check the path")
+    return RecordingMissing(f"no recording found at {path}", hint="check the path")
 
 
 def open_recording(path: str | Path, *, limits: ReadLimits | None = None) -> LogSource:
@@ -222,7 +222,7 @@ def unreadable(path: Path, error: OSError) -> RecordingDamaged:
     return RecordingDamaged(
         f"{path} cannot be read: {error.strerror or error}",
         place=f"file {path.name}",
-        hint="check who may read it",
+        hint="check its permissions",
     )
 
 
@@ -266,7 +266,7 @@ def _no_manifest(folder: Path) -> RecordingError:
         )
     return RecordingMissing(
         f"{folder} is a directory without a recording",
-        hint="check the path; ls shows what is there",
+        hint="check the path with ls",
     )
 
 

@@ -139,7 +139,7 @@ def _mend_logs(folder: Path, seed: Seed, cut_damage: bool) -> tuple[list[str], i
         keep = _whole_events(LogReader(log, Blobs(folder / BLOBS)), seed, cut_damage)
         size = set_tail_aside(log, folder, keep=keep)
         if size:
-            cut.append(f"{size} bytes behind the last whole event of {log.name}")
+            cut.append(f"{size} bytes after the last complete event of {log.name}")
         unfinished += recover_journal(log, folder, seed)
     return cut, unfinished
 
@@ -184,7 +184,7 @@ def _seed(folder: Path) -> Seed:
         return seed if first is None else _with_ids_of(first, seed)
     if first is None:
         raise RecordingUnfinished(
-            f"{folder} has neither a whole event nor a readable {OPEN}: nothing to recover",
+            f"{folder} has neither a complete event nor a readable {OPEN}: nothing to recover",
             hint="remove it and record again",
         )
     try:
@@ -248,7 +248,7 @@ def _close_part(tape: Path, part: Path, now: Now, cut_damage: bool) -> Recovery:
     unfinished = _settle_part(part, blobs, header, seed)
     sums = scan_tape(part, blobs)
     manifest = publish(tape, seed, sums, completed_at=now(), status="recovered")
-    cut = (f"{torn} bytes behind the last whole event",) if torn else ()
+    cut = (f"{torn} bytes after the last complete event",) if torn else ()
     return Recovery(manifest, cut, unfinished=unfinished)
 
 

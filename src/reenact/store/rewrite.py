@@ -165,8 +165,8 @@ def _write(
     # a program continues without its recording, but an incomplete copy is an error
     if manifest.status != final:
         raise SinkUnwritable(
-            f"the copy is not whole: {manifest.error}",
-            hint="make room, remove the half-written copy and try again",
+            f"the copy is incomplete: {manifest.error}",
+            hint="free disk space, remove the incomplete copy and try again",
         )
     return manifest
 
@@ -350,7 +350,7 @@ def _chain(start: int, target: int, steps: Sequence[Step]) -> list[Step]:
     missing = [major for major in range(start, target) if major not in by_major]
     if missing:
         raise RecordingDamaged(
-            f"there is no way from format {missing[0]} to {missing[0] + 1}",
+            f"no migration exists from format {missing[0]} to {missing[0] + 1}",
             place="manifest.json, field format",
         )
     return [by_major[major] for major in range(start, target)]

@@ -104,7 +104,7 @@ def check_signature(recording: Path, manifest: Manifest, key_file: Path) -> None
         raise SignatureInvalid(
             f"{recording} was signed with another key",
             place=f"file {target.name}",
-            hint="ask who signed it, and check with their public key",
+            hint="ask its signer for the public key and verify with it",
         )
     _check(public, signature, manifest, recording, target)
 
@@ -120,7 +120,7 @@ def _check(
         raise SignatureInvalid(
             f"{recording} was changed after it was signed",
             place=f"file {target.name}",
-            hint="do not trust it; get the original from whoever signed it",
+            hint="do not trust it; get the original from its signer",
         ) from None
 
 

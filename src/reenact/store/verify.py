@@ -81,7 +81,7 @@ def _check_events(source: LogSource) -> int:
         )
     if content.lanes != manifest.lanes:
         raise RecordingDamaged(
-            f"the manifest says {manifest.lanes} lanes, there are {content.lanes}",
+            f"the manifest states {manifest.lanes} lanes, but the recording has {content.lanes}",
             place=f"{_manifest_name(source)}, field lanes",
         )
     return withheld
@@ -131,7 +131,8 @@ def _blob_of_size(blobs: Blobs, digest: str, size: int) -> int:
     found = len(blobs.get(digest))
     if found != size:
         raise RecordingDamaged(
-            f"blob {digest} has {found} bytes, its event says {size}", place=f"blob {digest}"
+            f"blob {digest} has {found} bytes, but its event specifies {size}",
+            place=f"blob {digest}",
         )
     return found
 
@@ -154,8 +155,8 @@ def _check_blobs(source: LogSource) -> None:
     stated = source.manifest().blobs
     if (stated.count, stated.bytes) != (len(known), total):
         raise RecordingDamaged(
-            f"the manifest says {stated.count} blobs of {stated.bytes} bytes, "
-            f"there are {len(known)} of {total}",
+            f"the manifest states {stated.count} blobs of {stated.bytes} bytes, "
+            f"but the recording has {len(known)} of {total}",
             place=f"{_manifest_name(source)}, field blobs",
         )
 

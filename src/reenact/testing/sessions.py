@@ -110,7 +110,7 @@ class MemorySession(Session):
         if self.manifest is None:
             raise UsageError(
                 "this session has not ended, or its recording was given up",
-                hint="ask for the recording after the with block",
+                hint="read the recording after the with block",
             )
         old = self._source
         if isinstance(old, MemorySource) and self.manifest is old.manifest():

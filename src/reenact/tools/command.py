@@ -230,7 +230,7 @@ def _check_names(env: Mapping[str, str]) -> None:
     for name in env:
         if name.upper() in _REFUSED_NAMES or name.upper().startswith(_REFUSED_PREFIXES):
             raise CommandFailed(
-                f"the environment variable {name[:64]!r} may not be set: it changes what is run",
+                f"the environment variable {name[:64]!r} cannot be set, because it changes which program runs",
                 hint="leave it out, or set it in the command itself",
                 details={"status": "failed"},
             )

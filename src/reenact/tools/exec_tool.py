@@ -27,22 +27,23 @@ MOST_FAILED: Final = 8_000
 @tool(name="exec", volatile=("durationMs", "pid", "startedAt"))
 def exec(
     command: Annotated[str, "the command line, for the shell"],
-    workdir: Annotated[str | None, "the folder to run it in; else that of the program"] = None,
-    env: Annotated[dict[str, str] | None, "more variables of its environment"] = None,
-    timeout: Annotated[float, "seconds after which it is ended"] = TIMEOUT,
-    background: Annotated[bool, "let it go on in the background at once"] = False,
+    workdir: Annotated[
+        str | None, "the working directory (default: the directory of the program)"
+    ] = None,
+    env: Annotated[dict[str, str] | None, "additional environment variables"] = None,
+    timeout: Annotated[float, "seconds after which the command is killed"] = TIMEOUT,
+    background: Annotated[bool, "run it in the background immediately"] = False,
     yieldMs: Annotated[
-        int | None, "milliseconds after which it goes on in the background; null: never"
+        int | None, "milliseconds after which it continues in the background; null: never"
     ] = YIELD,
     pty: Annotated[bool, "run it in a terminal"] = False,
 ) -> Data:
-    """Run a shell command and give its output.
+    """Run a shell command and return its output.
 
-    ``aggregated`` is what it wrote to its standard output and error, in one text. An exit code other
-    than 0 is a result like any: it is said at the end of the text. Time-outs, signals and commands
-    that are not there raise :class:`CommandFailed`. A command that takes long goes on in the
-    background: its ``status`` is ``running``, and the tool ``process`` asks for it by its
-    ``sessionId``.
+    ``aggregated`` is its standard output and standard error in one text. A nonzero exit code is not
+    an error: the end of the text reports it. Timeouts, signals and missing commands raise
+    :class:`CommandFailed`. A command that takes long continues in the background: its ``status`` is
+    ``running``, and its ``sessionId`` identifies it for the tool ``process``.
     """
     launched = launch(command, workdir, env or {}, listens=background, pty=pty)
     running = Command(launched, command, workdir)
@@ -84,7 +85,7 @@ def _goes_on(running: Command, seen: Data) -> Data:
         "pid": running.pid,
         "startedAt": running.started_at,
         "tail": seen["tail"],
-        "text": f"The command goes on in the background as {name}. Ask for it with the tool process: "
+        "text": f"The command continues in the background as {name}. Use the tool process for it: "
         "list, poll, log, write, kill, clear, remove.",
     }
     return details if running.cwd is None else {**details, "cwd": running.cwd}

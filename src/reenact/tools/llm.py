@@ -102,7 +102,7 @@ def llm(
 def _wrapped(function: Any, provider: str, model: str, read: Read) -> Any:
     if not callable(function):
         raise UsageError(
-            f"a {type(function).__qualname__} cannot be asked: it cannot be called",
+            f"a {type(function).__qualname__} cannot be used as a model: it is not callable",
             hint="@reenact.llm on a function, or reenact.llm(callable, provider=…)",
         )
     asking = _Asking(function, provider, model, read)

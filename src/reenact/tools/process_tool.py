@@ -170,19 +170,22 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 @tool(name="process", volatile=("durationMs",))
 def process(
     action: Annotated[Action, "what to do"],
-    sessionId: Annotated[str | None, "which command; for all actions but list"] = None,
-    data: Annotated[str, "what is written to its standard input"] = "",
+    sessionId: Annotated[
+        str | None, "the id of the command; required for all actions except list"
+    ] = None,
+    data: Annotated[str, "the text for its standard input"] = "",
     eof: Annotated[bool, "close its standard input after that"] = False,
     offset: Annotated[int | None, "the first line of the log, counted from 0"] = None,
-    limit: Annotated[int | None, "how many lines of the log"] = None,
-    timeout: Annotated[int, "milliseconds that poll waits for something new"] = 0,
+    limit: Annotated[int | None, "the maximum number of lines of the log"] = None,
+    timeout: Annotated[int, "milliseconds that poll waits for new output"] = 0,
 ) -> Data:
-    """Ask for commands that go on in the background, and act on them.
+    """Query and control commands that run in the background.
 
-    ``list`` gives all of them; ``poll`` what one has said since it was last asked, and how it has
-    ended; ``log`` lines of all that it has said; ``write`` and ``submit`` tell it something
-    (``submit``: the key Enter); ``kill`` ends it; ``clear`` forgets one that has ended, ``remove``
-    any. What cannot be done has the ``status`` ``failed``, and its ``text`` says why.
+    ``list`` returns all commands. ``poll`` returns new output since the last poll, and the exit code
+    of an ended command. ``log`` returns lines of the complete output. ``write`` sends input, and
+    ``submit`` sends the key Enter. ``kill`` ends a command. ``clear`` removes an ended command from
+    the list, and ``remove`` any command. An action that fails has the ``status`` ``failed`` and the
+    reason in ``text``.
     """
     here = Background.here()
     name = sessionId or ""

@@ -185,7 +185,7 @@ def send(
             method, body = "GET", None
     raise WebFailed(
         f"more than {limits.max_redirects} redirects",
-        hint="ask for the address that it ends at",
+        hint="use the address at the end of the redirects",
         details={"url": _shown(url)},
     )
 
@@ -211,7 +211,7 @@ def _hop(
     except Unreachable as error:
         raise WebFailed(
             f"nothing came back from {parts.hostname}: {error}",
-            hint="look whether the address is right and can be reached",
+            hint="check that the address is correct and reachable",
             details={"url": _shown(url)},
         ) from None
 
@@ -233,7 +233,9 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         pass  # a port that is not a number, or an unclosed bracket
     raise WebFailed(
-        "this is no address that can be fetched", hint="http://… or https://…", details={}
+        "invalid address: expected an HTTP or HTTPS URL",
+        hint="use http://… or https://…",
+        details={},
     )
 
 

@@ -144,7 +144,7 @@ class Form:
         if left:
             known = [one.name for one in self._visible() if one.kind not in _SPREAD]
             raise TypeError(
-                f"there is no argument {min(left)!r}; it takes {', '.join(known) or 'none'}"
+                f"unknown argument {min(left)!r}; expected {', '.join(known) or 'none'}"
             )
         return positions, names
 

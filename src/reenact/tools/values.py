@@ -93,7 +93,7 @@ def _name(key: Any, path: Path) -> str:
     if isinstance(name, str):
         return name
     raise _refused(
-        f"a key is a {type(key).__qualname__} and no text", path, hint="make it a text: str()"
+        f"a key is a {type(key).__qualname__}, not text", path, hint="convert it with str()"
     )
 
 
@@ -110,9 +110,9 @@ def _object(value: Any, path: Path) -> Any:
     if is_model(type(value)):
         return to_plain(value.model_dump(mode="json", by_alias=True, round_trip=True), path)
     raise _refused(
-        f"a {type(value).__qualname__} is no plain data",
+        f"a {type(value).__qualname__} is not plain data",
         path,
-        hint="give JSON values, bytes, dataclasses, pydantic models, enums, dates or paths",
+        hint="use JSON values, bytes, dataclasses, pydantic models, enums, dates or paths",
     )
 
 
@@ -149,7 +149,7 @@ class Kind:
             raise _refused(
                 f"a {was} would come back as a {now}",
                 where,
-                hint="say in the annotation what the tool gives, or let it give plain data",
+                hint="annotate the return type of the tool, or return plain data",
             )
         return found
 

@@ -54,12 +54,16 @@ def web_fetcher(limits: Limits = LIMITS, *, max_chars: int = MOST_CHARS) -> Tool
     @tool(name="web_fetch", volatile=("fetchedAt", "tookMs"))
     def web_fetch(
         url: Annotated[str, "the address of the page, http or https"],
-        extractMode: Annotated[Literal["markdown", "text"], "how the page is written"] = "markdown",
-        maxChars: Annotated[int | None, "the most characters that are given, at least 100"] = None,
+        extractMode: Annotated[
+            Literal["markdown", "text"], "the format of the result"
+        ] = "markdown",
+        maxChars: Annotated[
+            int | None, "the maximum number of characters to return, at least 100"
+        ] = None,
     ) -> Data:
-        """Fetch a page and give what it says as Markdown or text.
+        """Fetch a page and return its content as Markdown or text.
 
-        The text comes from outside and is marked so. Private addresses are refused.
+        The text is marked as untrusted external content. Private addresses are refused.
         """
         began = monotonic()
         answer = send("GET", url, headers={"Accept": _ACCEPT}, limits=limits)
@@ -121,7 +125,7 @@ def _check_status(answer: Answer) -> None:
     detail = wrap(page.text[:_DETAIL], "web page")
     raise WebFailed(
         f"the page answers {answer.status}\n{detail}",
-        hint="look whether the address is right",
+        hint="check the address",
         details={"url": answer.url, "status": answer.status},
     )
 
@@ -273,7 +277,7 @@ def _json(answer: Answer) -> Data:
         detail = wrap(answer.text()[:_DETAIL], "web search")
         raise WebFailed(
             f"the search answers {answer.status}\n{detail}",
-            hint="look whether the key is right, and what it allows",
+            hint="check the key and its permissions",
             details={"url": answer.url.partition("?")[0], "status": answer.status},
         )
     try:
@@ -309,10 +313,12 @@ def web_searcher(
         count: Annotated[int, "how many results, 1 to 10"] = 5,
         country: Annotated[str, "two letters, such as US"] = "",
         search_lang: Annotated[str, "the language of the results, such as de"] = "",
-        ui_lang: Annotated[str, "the language of what is around them"] = "",
-        freshness: Annotated[str, "how new they must be, as the provider says it"] = "",
+        ui_lang: Annotated[str, "the language of the user interface, such as de-DE"] = "",
+        freshness: Annotated[
+            str, "the maximum age of results, in the notation of the provider"
+        ] = "",
     ) -> Data:
-        """Search the web. The results come from outside and are marked so."""
+        """Search the web. The results are marked as untrusted external content."""
         began = monotonic()
         chosen, secret = _chosen(fixed, key)
         if chosen is None:

@@ -273,7 +273,7 @@ def test_a_file_where_the_folder_should_be(tmp_path):
         route = agent.route("r")(lambda message: 5)
         assert [route(), route()] == [5, 5]
     assert len(said) == 1
-    assert "exchanges cannot be kept" in said[0]
+    assert "exchanges cannot be stored" in said[0]
 
 
 def test_calls_that_cannot_be_recorded_are_made_all_the_same(tmp_path, upstream):
@@ -416,7 +416,7 @@ def test_a_generator_is_no_route(agent):
     def numbers(message):
         yield 1
 
-    with pytest.raises(UsageError, match="no route"):
+    with pytest.raises(UsageError, match="cannot be a route"):
         agent.route("r")(numbers)
 
 

@@ -203,7 +203,7 @@ def test_module_name_of_a_driver_is_accepted(make_agent):
 @pytest.mark.parametrize(
     "drivers, words, hint",
     [
-        ({"psycopgg": "allow"}, "there is no driver 'psycopgg'", "did you mean psycopg"),
+        ({"psycopgg": "allow"}, "'psycopgg' is not a driver", "did you mean psycopg"),
         (
             {"psycopg": "yes"},
             "'yes' is not a treatment of the driver psycopg",

@@ -99,7 +99,7 @@ def _verify_without_a_server(desk: Desk) -> None:
     said = desk.run("audit", "verify", "replay.json", "--key", "key.pub")
     assert re.match(r"replay rpl_\w+ of ex_\w+: verified\n", said)
     assert '  replayed POST /orders {"item":"tea","amount":5}\n' in said
-    assert "  proven: the output in this file is the one that came of it\n" in said
+    assert "  proven: the output in this file is the output of the replay\n" in said
     desk.run("audit", "verify", "audit.tar", "--key", "key.pub")
     proof = desk.folder / "replay.json"
     assert b"tea" in proof.read_bytes()

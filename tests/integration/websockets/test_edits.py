@@ -229,7 +229,7 @@ def test_an_update_keeps_a_conversation_whole_or_not_at_all(studio: Studio, chat
     before = studio.everything()
     with studio.session(mode="update"):
         assert _talk(chat, _asked("one"), _asked("two")) == recorded
-    with studio.session(mode="update"), pytest.raises(PolicyRefused, match="cannot go on live"):
+    with studio.session(mode="update"), pytest.raises(PolicyRefused, match="cannot continue live"):
         _talk(chat, _asked("one"), _asked("three"))
     assert studio.everything() == before
     assert any("cannot be updated in part" in one for one in studio.warnings)

@@ -510,7 +510,7 @@ def test_a_recording_goes_on_where_it_can(studio: Studio, chat: Chat) -> None:
     studio.record(lambda: asyncio.run(program(1)))
     with (
         studio.session(mode="record_missing"),
-        pytest.raises(reenact.PolicyRefused, match="cannot go on live") as caught,
+        pytest.raises(reenact.PolicyRefused, match="cannot continue live") as caught,
     ):
         asyncio.run(program(2))
     assert "rewrite" in caught.value.hint

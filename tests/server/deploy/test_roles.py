@@ -182,7 +182,7 @@ def test_tables_that_were_not_given_are_told(tmp_path: Path, owner: str, server:
     "role, said",
     [
         ("nobody_at_all", "has no role"),
-        ("postgres", "may see and change everything"),
+        ("postgres", "bypasses the row-level security"),
         (ROLE, "own"),
         ('a"b; DROP TABLE tenants', "has no role"),
     ],

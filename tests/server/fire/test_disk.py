@@ -78,7 +78,7 @@ def test_a_server_does_not_begin_where_there_is_no_room(tmp_path: Path) -> None:
         )
     assert ended.returncode == 2
     assert ended.stderr.startswith("reenact: error: the server has no room left")
-    assert "make room on its disk" in ended.stderr
+    assert "free disk space" in ended.stderr
 
 
 def test_an_app_without_room_goes_on_and_says_what_it_could_not_keep(tmp_path: Path) -> None:

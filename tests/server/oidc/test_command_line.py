@@ -40,7 +40,7 @@ def test_the_server_knows_its_provider(tmp_path: Path) -> None:
     [
         ("--oidc-issuer=https://login.example", "issuer and a client id"),
         ("--oidc-tenant=acme", "issuer and a client id"),
-        ("--otlp-endpoint=collector.example", "is no address"),
+        ("--otlp-endpoint=collector.example", "is not a valid address"),
         ("--otlp-headers-file=nothing", "no endpoint"),
     ],
 )

@@ -128,7 +128,7 @@ def test_the_address_may_be_at_userinfo(house: House, fake: Fake) -> None:
 @pytest.mark.parametrize("subject", ["user-8", None])
 def test_userinfo_of_somebody_else_is_refused(house: House, fake: Fake, subject: Any) -> None:
     fake.me = {"sub": subject, "email": "a@b.c", "email_verified": True}
-    assert "somebody else" in refused(house, fake).message
+    assert "a different user" in refused(house, fake).message
 
 
 def test_an_address_that_is_not_verified_is_not_looked_for_elsewhere(

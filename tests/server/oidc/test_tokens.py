@@ -88,7 +88,7 @@ def test_good_tokens_are_taken(algorithm: str) -> None:
 def test_a_token_without_the_id_of_its_key_needs_a_set_in_which_there_is_no_doubt() -> None:
     text = jwt.encode(CLAIMS, RSA, "RS256")
     check_id_token(text, KEYS, EXPECTED)
-    assert "not one of the issuer's" in refused(text, (*KEYS, public(OTHER, "other")))
+    assert "does not belong to the issuer" in refused(text, (*KEYS, public(OTHER, "other")))
 
 
 # Algorithms
@@ -126,16 +126,16 @@ def test_what_is_no_algorithm_is_refused(algorithm: Any) -> None:
 
 def test_a_key_is_for_its_own_algorithm() -> None:
     kept = (public(RSA, "rsa", alg="RS512"),)
-    assert "not one of the issuer's" in refused(token(), kept)
+    assert "does not belong to the issuer" in refused(token(), kept)
 
 
 def test_a_key_of_another_kind_is_not_tried() -> None:
     text = token(EC, "ES256", "rsa")
-    assert "not one of the issuer's" in refused(text)
+    assert "does not belong to the issuer" in refused(text)
 
 
 def test_a_key_for_encryption_signs_nothing() -> None:
-    assert "not one of the issuer's" in refused(token(), (public(RSA, "rsa", use="enc"),))
+    assert "does not belong to the issuer" in refused(token(), (public(RSA, "rsa", use="enc"),))
 
 
 def test_a_small_key_is_refused() -> None:
@@ -150,7 +150,7 @@ def test_a_small_key_is_refused() -> None:
 def test_a_token_does_not_bring_its_own_key() -> None:
     mine = public(OTHER, "rsa")
     text = token(OTHER, header={"jwk": mine})
-    assert refused(text) == "its header says more than it may"
+    assert refused(text) == "its header has fields that are not allowed"
 
 
 @pytest.mark.parametrize(
@@ -166,25 +166,25 @@ def test_a_token_does_not_bring_its_own_key() -> None:
     ],
 )
 def test_headers_with_rules_of_their_own_are_refused(more: dict[str, Any]) -> None:
-    assert refused(token(header=more)) == "its header says more than it may"
+    assert refused(token(header=more)) == "its header has fields that are not allowed"
 
 
 def test_an_unencoded_payload_is_refused() -> None:
     text = by_hand({"alg": "RS256", "kid": "rsa", "b64": False}, CLAIMS, b"x")
-    assert refused(text) == "its header says more than it may"
+    assert refused(text) == "its header has fields that are not allowed"
 
 
 def test_a_token_of_another_type_is_refused() -> None:
-    assert refused(token(header={"typ": "logout+jwt"})) == "it is a token of another type"
+    assert refused(token(header={"typ": "logout+jwt"})) == "its type is not allowed"
 
 
 def test_a_key_that_nobody_knows_is_refused() -> None:
-    assert "not one of the issuer's" in refused(token(kid="another"))
-    assert "not one of the issuer's" in refused(token(), ())
+    assert "does not belong to the issuer" in refused(token(kid="another"))
+    assert "does not belong to the issuer" in refused(token(), ())
 
 
 def test_two_keys_with_one_id_are_none() -> None:
-    assert "not one of the issuer's" in refused(token(), (*KEYS, public(OTHER, "rsa")))
+    assert "does not belong to the issuer" in refused(token(), (*KEYS, public(OTHER, "rsa")))
 
 
 def test_the_key_of_somebody_else_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_the_key_of_somebody_else_is_refused() -> None:
 
 def test_a_private_key_in_the_set_is_not_used() -> None:
     private = {**jwt.get_algorithm_by_name("RS256").to_jwk(RSA, as_dict=True), "kid": "rsa"}
-    assert "not one of the issuer's" in refused(token(), (private,))
+    assert "does not belong to the issuer" in refused(token(), (private,))
 
 
 def test_a_damaged_key_is_refused() -> None:
@@ -248,21 +248,24 @@ def test_headers_that_are_none_are_refused(header: str) -> None:
         ({"iss": "https://login.example.attacker.example"}, "another issuer"),
         ({"iss": None}, "another issuer"),
         ({"iss": ["https://login.example"]}, "another issuer"),
-        ({"aud": "another"}, "for somebody else"),
-        ({"aud": None}, "for somebody else"),
-        ({"aud": []}, "for somebody else"),
-        ({"aud": "reenact-2"}, "for somebody else"),
-        ({"aud": ["reenact", "another"]}, "for several"),
-        ({"aud": ["reenact", "another"], "azp": "another"}, "made for somebody else"),
-        ({"azp": "another"}, "made for somebody else"),
+        ({"aud": "another"}, "its audience is a different client"),
+        ({"aud": None}, "its audience is a different client"),
+        ({"aud": []}, "its audience is a different client"),
+        ({"aud": "reenact-2"}, "its audience is a different client"),
+        ({"aud": ["reenact", "another"]}, "several audiences"),
+        (
+            {"aud": ["reenact", "another"], "azp": "another"},
+            "authorized party is a different client",
+        ),
+        ({"azp": "another"}, "authorized party is a different client"),
         ({"nonce": None}, "nonce"),
         ({"nonce": "nonce-2"}, "nonce"),
         ({"nonce": ""}, "nonce"),
         ({"nonce": 1}, "nonce"),
         ({"exp": NOW - 60}, "expired"),
         ({"exp": None}, "how long"),
-        ({"exp": str(NOW + 300)}, "no time"),
-        ({"exp": True}, "no time"),
+        ({"exp": str(NOW + 300)}, "is not a time"),
+        ({"exp": True}, "is not a time"),
         ({"iat": None}, "how long"),
         ({"iat": NOW + 61}, "future"),
         ({"nbf": NOW + 61}, "future"),
@@ -294,7 +297,7 @@ def test_an_empty_nonce_is_never_the_right_one() -> None:
 
 @pytest.mark.parametrize("subject", [None, "", 7, "x" * 256])
 def test_a_token_is_about_somebody(subject: Any) -> None:
-    with pytest.raises(TokenRefused, match="who it is about"):
+    with pytest.raises(TokenRefused, match="no valid subject"):
         identity_of({**CLAIMS, "sub": subject})
 
 

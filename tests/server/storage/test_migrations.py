@@ -153,7 +153,7 @@ def test_keys_that_are_not_the_deployment_s_are_refused(tmp_path: Path) -> None:
     asyncio.run(open_once(tmp_path))
     key = tmp_path / "keys" / "audit"
     key.write_text("11" * 32, "ascii")
-    with pytest.raises(UsageError, match=r"not those of a\.example") as refused:
+    with pytest.raises(UsageError, match=r"do not belong to a\.example") as refused:
         asyncio.run(open_once(tmp_path))
     assert "copy the folder keys" in str(refused.value.hint)
 

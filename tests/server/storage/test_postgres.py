@@ -171,7 +171,7 @@ def test_guards_that_were_removed_are_put_back(tmp_path: Path, address: str) -> 
 
 def test_a_role_that_no_rule_holds_for_is_refused(tmp_path: Path, address: str) -> None:
     with (
-        pytest.raises(UsageError, match="may see and change everything") as refused,
+        pytest.raises(UsageError, match="bypasses the row-level security") as refused,
         running(tmp_path / "data", database=address.replace(ROLE, "postgres", 1)),
     ):
         pass

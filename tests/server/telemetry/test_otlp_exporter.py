@@ -321,8 +321,8 @@ def test_places_are_read_from_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "endpoints, lines, why",
     [
-        (["collector.example"], "", "is no address"),
-        (["http://collector.example"], "", "plain HTTP is for this machine only"),
+        (["collector.example"], "", "is not a valid address"),
+        (["http://collector.example"], "", "plain HTTP is allowed only for this machine"),
         (["https://a:b@collector.example"], "", "a name, a password"),
         (["https://one.example", "https://two.example"], "", "twice"),
         (["acme=https://one.example"], "X: y", "no endpoint"),

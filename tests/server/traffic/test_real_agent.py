@@ -174,7 +174,7 @@ def test_a_call_that_was_asked_otherwise_says_what_and_which_answer_it_got(
     assert other["answeredBy"] == recorded[1]["seq"]
     page = operator.get(f"/exchanges/{again}", headers={"Accept": "text/html"}).text
     assert page.count("It was served from the recording") == 2
-    assert "Asked in this replay" in page
+    assert "Request in this replay" in page
     assert f"of event {recorded[1]['seq']};" in page
     assert upstream.asked == ["/quote?amount=1", "/quote?amount=2"]
     original = operator.get(f"/exchanges/{exchange_id}", headers={"Accept": "text/html"}).text

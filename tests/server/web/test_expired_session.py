@@ -75,7 +75,7 @@ def test_another_site_is_given_nothing(house: House) -> None:
 def test_what_is_too_large_is_said_not_to_be_kept(house: House) -> None:
     answer = ended(house, signed_in(house), note="x" * (2 << 20))
     assert answer.status_code == 401
-    assert "too large to be kept" in answer.text
+    assert "too large to be stored" in answer.text
 
 
 def test_programs_are_answered_as_ever(house: House) -> None:

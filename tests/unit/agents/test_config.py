@@ -39,8 +39,8 @@ def test_both_spellings_are_read(given: Any) -> None:
     "given,match",
     [
         ({"mod": "off"}, "no field 'mod'"),
-        ({"mode": "record"}, "no mode 'record'"),
-        ({"policy": "severe"}, "no policy 'severe'"),
+        ({"mode": "record"}, "invalid mode 'record'"),
+        ({"policy": "severe"}, "invalid policy 'severe'"),
         ({"mode": "replay"}, "needs replay_manifest_path"),
         ({"allowPassthroughTools": "yes"}, "true or false"),
     ],

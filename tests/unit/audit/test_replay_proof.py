@@ -102,7 +102,7 @@ def test_this_payload_produced_this_output() -> None:
     assert shown.finished is not None
     assert (shown.requested.seq, shown.finished.seq) == (3, 4)
     assert len(shown.proven) == 4
-    assert shown.not_proven == ("that the app told the truth about what it ran",)
+    assert shown.not_proven == ("that the app reported truthfully which code it ran",)
 
 
 def test_it_is_read_as_it_was_written() -> None:
@@ -115,13 +115,13 @@ def test_it_is_read_as_it_was_written() -> None:
 def test_what_was_erased_is_not_proven() -> None:
     shown = check_replay_proof(_file(values=_values(1)), [ONE.key])
     assert (shown.payload_before, shown.output) == (msgspec.UNSET, msgspec.UNSET)
-    assert "what came out: it is not in this file" in shown.not_proven
+    assert "the output: it is not in this file" in shown.not_proven
 
 
 def test_a_replay_that_has_not_ended() -> None:
     shown = check_replay_proof(_file(finished="", values=_values(0, 1)), [ONE.key])
     assert shown.finished is None
-    assert "what came of it: it had not ended when this file was made" in shown.not_proven
+    assert "the result: the replay had not ended when this file was created" in shown.not_proven
 
 
 def _reason(data: bytes, *keys: Key) -> str:

@@ -109,7 +109,7 @@ def test_the_person_at_the_screen_is_told(tmp_path: Path) -> None:
     with studio.session(mode="record") as session:
         kept_body(session, TELLING[:-8] + b"no check", "gzip")
     [warning] = studio.warnings
-    assert "kept as a secret" in warning
+    assert "stored as a secret" in warning
     assert "without a content coding" in warning
 
 

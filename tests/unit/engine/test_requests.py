@@ -1,4 +1,4 @@
-"""Which part of an event is compared, and what it is called."""
+"""Which part of an event is compared, and the name of the tenant."""
 
 from __future__ import annotations
 

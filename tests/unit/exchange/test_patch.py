@@ -53,16 +53,16 @@ def test_the_examples_of_the_rfc(document, patch, expected):
 
 REFUSED: list[tuple[str, Any, list[dict[str, Any]], str]] = [
     ("A.9", {"baz": "qux"}, [{"op": "test", "path": "/baz", "value": "bar"}], "operation 0 (test /baz): it has another value"),
-    ("A.12", {"foo": "bar"}, [{"op": "add", "path": "/baz/bat", "value": "qux"}], "operation 0 (add /baz/bat): there is no 'baz'"),
+    ("A.12", {"foo": "bar"}, [{"op": "add", "path": "/baz/bat", "value": "qux"}], "operation 0 (add /baz/bat): 'baz' does not exist"),
     ("A.15", {"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": "10"}], "another value"),
     ("true is not 1", {"a": True}, [{"op": "test", "path": "/a", "value": 1}], "another value"),
     ("second", {"a": 1}, [{"op": "remove", "path": "/a"}, {"op": "remove", "path": "/a"}], "operation 1 (remove /a)"),
     ("beyond", {"a": []}, [{"op": "add", "path": "/a/1", "value": 1}], "the list has 1 items"),
-    ("leading zero", {"a": [1, 2]}, [{"op": "remove", "path": "/a/01"}], "no index"),
-    ("dash", {"a": [1]}, [{"op": "remove", "path": "/a/-"}], "no index"),
+    ("leading zero", {"a": [1, 2]}, [{"op": "remove", "path": "/a/01"}], "not a list index"),
+    ("dash", {"a": [1]}, [{"op": "remove", "path": "/a/-"}], "not a list index"),
     ("into itself", {"a": {"b": 1}}, [{"op": "move", "from": "/a", "path": "/a/b"}], "into itself"),
-    ("root", {"a": 1}, [{"op": "remove", "path": ""}], "whole document"),
-    ("leaf", {"a": 1}, [{"op": "add", "path": "/a/b", "value": 1}], "neither object nor list"),
+    ("root", {"a": 1}, [{"op": "remove", "path": ""}], "complete document"),
+    ("leaf", {"a": 1}, [{"op": "add", "path": "/a/b", "value": 1}], "neither an object nor a list"),
     ("no slash", {"a": 1}, [{"op": "remove", "path": "a"}], "does not begin with a slash"),
     ("tilde", {"a": 1}, [{"op": "remove", "path": "/~2"}], "neither ~0 nor ~1"),
 ]  # fmt: skip

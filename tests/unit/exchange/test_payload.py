@@ -107,17 +107,17 @@ def test_an_edit_keeps_the_type_unless_it_says_so(original, setting, body):
 @pytest.mark.parametrize(
     "original, setting, said",
     [
-        (TEXT, "body=5", "no string"),
-        (TEXT, "body=null", "no string"),
+        (TEXT, "body=5", "must be a string"),
+        (TEXT, "body=null", "must be a string"),
         (BYTES, "body=hello", "is bytes"),
         (BYTES, 'body={"$bytes":"***"}', "not base64"),
         (BYTES, 'body={"$bytes":"A"}', "not base64"),
         (TEXT, 'headers={"X-A":"1","x-a":"2"}', "twice"),
         (TEXT, 'headers={"x-a":5}', "neither a string"),
-        (TEXT, "headers=5", "no object"),
+        (TEXT, "headers=5", "is not an object"),
         (TEXT, 'headers.x-a="a\\r\\nb: c"', "control characters"),
-        (TEXT, "headers['x y']=1", "no name of a header"),
-        (TEXT, "properties=[]", "no object"),
+        (TEXT, "headers['x y']=1", "not a valid header name"),
+        (TEXT, "properties=[]", "is not an object"),
     ],
 )
 def test_an_edit_that_is_refused(original, setting, said):

@@ -321,7 +321,7 @@ def test_a_generator_is_no_step(is_async):
     async def later():
         yield 1
 
-    with pytest.raises(UsageError, match="is a generator, and no step"):
+    with pytest.raises(UsageError, match="is a generator, which cannot be a step"):
         step("numbers")(later if is_async else numbers)
 
 

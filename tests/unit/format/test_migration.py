@@ -33,7 +33,7 @@ def test_nothing_to_do_changes_nothing() -> None:
 
 
 def test_a_missing_step_is_named() -> None:
-    with pytest.raises(RecordingDamaged, match="no way from format 1 to 2"):
+    with pytest.raises(RecordingDamaged, match="no migration exists from format 1 to 2"):
         migrate_manifest({}, 0, target=3, steps=(step(0), step(2)))
 
 

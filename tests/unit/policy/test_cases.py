@@ -79,11 +79,11 @@ ONE = {"id": "a", "entry": "app:a"}
 @pytest.mark.parametrize(
     "field, value, message, hint",
     [
-        ("world", "tset", "tset is no world", "did you mean test?"),
-        ("world", "solve-rr", "solve-rr is no world", "X07's solve-rr is test"),
+        ("world", "tset", "tset is not a known world", "did you mean test?"),
+        ("world", "solve-rr", "solve-rr is not a known world", "X07's solve-rr is test"),
         ("raises", "KeyError", "expect is pass", "fail"),
-        ("policy", "smoke", "no cassette that the policy is for", "name the cassette"),
-        ("mode", "replay", "no cassette that the mode is for", "name the cassette"),
+        ("policy", "smoke", "the policy requires a cassette", "add the cassette"),
+        ("mode", "replay", "the mode requires a cassette", "add the cassette"),
         ("cassette", "../x", "segment '..'", "weather"),
         ("cassette", "/x", "absolute", "weather"),
         ("cassette", ".reenact/x", "starts with .reenact", "weather"),

@@ -195,11 +195,11 @@ def test_contradictions_are_errors_in_check_and_at_run_time(
     "policy, sanitizer, message",
     [
         (POLICY, SANITIZER, "does not name"),
-        ({**POLICY, "sanitizer": "yours"}, SANITIZER, "it names yours"),
+        ({**POLICY, "sanitizer": "yours"}, SANITIZER, "the policy names yours"),
         (
             {**POLICY, "sanitizer": "mine", "redaction": "none"},
             {**SANITIZER, "profile": "strict"},
-            "its sanitizer says strict",
+            "the sanitizer has the profile strict",
         ),
     ],
 )

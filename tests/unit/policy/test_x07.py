@@ -355,7 +355,7 @@ def test_two_sanitizers_of_one_id(tmp_path: Path) -> None:
     (folder / "sanitizers" / "b.sanitize.json").write_text(json.dumps(other), "utf-8")
     found = _only(folder)
     assert found.place == f"{folder / 'sanitizers' / 'b.sanitize.json'} $.id"
-    assert "with other contents" in found.message
+    assert "a file with different content" in found.message
 
 
 def test_folder_without_an_index(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_rewrite_that_fails_keeps_the_old_cassette(capsys: pytest.CaptureFixtu
         raise ZeroDivisionError
     assert file().read_bytes() == before
     assert sorted(file().parent.iterdir()) == [file()]
-    assert "is as it was before" in capsys.readouterr().err
+    assert "is unchanged" in capsys.readouterr().err
 
 
 def test_a_problem_at_the_end_is_an_error_unless_the_body_failed(

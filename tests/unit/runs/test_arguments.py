@@ -44,7 +44,7 @@ SAID = {
         'argument 1 is "c", and was "a" in the recording (and 1 more)',
     ),
     "odd": (["a"], ["\x1b[31m\n"], 'argument 1 is "\\u001b[31m\\n", and was "a" in the recording'),
-    "hidden": (["***"], ["***"], "the arguments are not those of the recording"),
+    "hidden": (["***"], ["***"], "the arguments differ from the recording"),
 }
 
 

@@ -62,7 +62,7 @@ def test_to_replace_and_to_add_exclude_each_other() -> None:
 
 
 def test_no_program() -> None:
-    with pytest.raises(UsageError, match="there is no program to run"):
+    with pytest.raises(UsageError, match="no program is given"):
         Options(command=())
 
 
@@ -78,6 +78,6 @@ def test_the_last_run_is_the_one_with_the_last_name(tmp_path: Path) -> None:
 def test_there_is_no_last_run(made: bool, tmp_path: Path) -> None:
     if made:
         runs_folder(tmp_path).mkdir(parents=True)
-    with pytest.raises(RecordingMissing, match="there is no run in") as caught:
+    with pytest.raises(RecordingMissing, match="no run found in") as caught:
         last_run(tmp_path)
     assert caught.value.exit_code == 3

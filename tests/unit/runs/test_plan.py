@@ -46,7 +46,7 @@ def test_processes_read_what_was_written(folder: Path) -> None:
 def test_a_folder_without_a_plan(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "plan.json").write_bytes(content)
-    with pytest.raises(UsageError, match="holds no plan of a run") as caught:
+    with pytest.raises(UsageError, match="contains no plan of a run") as caught:
         read_plan(tmp_path)
     assert "unset REENACT_RUN" in caught.value.hint
 

@@ -91,9 +91,9 @@ def test_what_cannot_be_written_is_escaped_or_left_out() -> None:
 @pytest.mark.parametrize(
     "content, says",
     [
-        (b"what\nis\nthis\n", "is no journal of a regression"),
-        (b'{"version":9,"job":{}}\n', "has version 9, and 1 is known here"),
-        (b'{"version":1,"job":{"target":"x:y"}}\n', "is the journal of another job"),
+        (b"what\nis\nthis\n", "is not a regression journal"),
+        (b'{"version":9,"job":{}}\n', "has version 9, but only version 1 is supported"),
+        (b'{"version":1,"job":{"target":"x:y"}}\n', "is the journal of a different job"),
     ],
     ids=["other", "newer", "job"],
 )
@@ -148,10 +148,10 @@ def test_a_baseline_compares_paths_wherever_they_are_in_a_list() -> None:
 @pytest.mark.parametrize(
     "content, says",
     [
-        (b"[]", "is no baseline"),
-        (b'{"version":2,"known":{}}', "has version 2, and 1 is known here"),
-        (b'{"version":1,"known":{"a":"b"}}', "is no baseline"),
-        (b"\xff", "is no baseline"),
+        (b"[]", "is not a baseline"),
+        (b'{"version":2,"known":{}}', "has version 2, but only version 1 is supported"),
+        (b'{"version":1,"known":{"a":"b"}}', "is not a baseline"),
+        (b"\xff", "is not a baseline"),
     ],
     ids=["list", "newer", "mixed", "bytes"],
 )
@@ -195,7 +195,7 @@ def test_recordings_are_found_once_and_links_are_not_followed(
     assert [one.as_posix() for one in found] == ["runs/b", "runs/a", "runs/t.jsonl"]
     parts = [shard_of(found, f"{part}/2") for part in (1, 2)]
     assert sorted(map(str, parts[0] + parts[1])) == sorted(map(str, found))
-    with pytest.raises(RecordingMissing, match="there is no recording under"):
+    with pytest.raises(RecordingMissing, match="no recording found under"):
         Path("empty").mkdir()
         find_recordings([Path("empty")])
 

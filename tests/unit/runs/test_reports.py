@@ -95,7 +95,7 @@ def test_no_report_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         check_report_path(tmp_path / "missing" / "r.json")
     with pytest.raises(ReenactError, match="cannot be written") as caught:
         write_report(tmp_path, _summary())

@@ -128,7 +128,7 @@ def test_a_place_that_cannot_be_written_is_left_for_the_users_own(project: Proje
     assert hits(result) == [("a", 1)]
     assert result.index is not None
     assert not result.index.is_relative_to(project.root)
-    assert "cannot be kept" in project.said[0]
+    assert "cannot be stored" in project.said[0]
 
 
 def test_without_any_place_it_is_in_memory(project: Project) -> None:
@@ -166,7 +166,7 @@ def test_a_disk_that_is_full_costs_only_time(project: Project) -> None:
     )
     out, err = child.communicate(timeout=60)
     assert out.splitlines()[0] == "300 None", err
-    assert "cannot be kept" in out
+    assert "cannot be stored" in out
     assert len(project.found("warm")) == 300
 
 
@@ -219,7 +219,7 @@ def test_a_folder_that_is_read_only(project: Project) -> None:
         assert project.found("warm") == [("a", 1)]
     finally:
         folder.chmod(0o700)
-    assert "cannot be kept" in project.said[0]
+    assert "cannot be stored" in project.said[0]
 
 
 def test_names_that_are_no_text_are_names(project: Project) -> None:

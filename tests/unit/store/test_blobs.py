@@ -32,7 +32,7 @@ def test_what_is_read_is_what_the_name_says(tmp_path: Path) -> None:
     assert blobs.get(digest) == CONTENT
     assert file is not None
     file.write_bytes(b"Content")
-    with pytest.raises(RecordingDamaged, match="other content") as caught:
+    with pytest.raises(RecordingDamaged, match="does not match its name") as caught:
         blobs.get(digest)
     assert caught.value.place == f"blob {digest}"
     file.unlink()

@@ -429,7 +429,7 @@ def test_a_place_that_another_process_writes_is_a_warning_and_then_an_error(
         assert [late.append(draft()), late.append(draft()), late.copy(2)] == [0, 0, 0]
         with pytest.raises(SinkUnwritable, match="what was missing was not recorded") as caught:
             late.finalize()
-    assert caught.value.hint == "the old recording is kept as it was"
+    assert caught.value.hint == "the old recording is unchanged"
     assert len(said) == 1
     assert "is being written" in said[0]
     verify(path)

@@ -185,7 +185,7 @@ def test_an_unfinished_recording_can_be_given_up(tmp_path: Path) -> None:
 def test_a_directory_with_foreign_files_is_never_replaced(tmp_path: Path) -> None:
     path = record(tmp_path / "c", notes(1))
     (path / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(RecordingExists, match="holds other files than a recording") as caught:
+    with pytest.raises(RecordingExists, match="contains files that are not a recording") as caught:
         start_sink(path, replace=True)
     assert caught.value.hint == "choose an empty or new directory"
     assert (path / "thesis.txt").exists()

@@ -224,7 +224,7 @@ def test_segments_of_other_processes_are_merged(tmp_path: Path) -> None:
     with (tmp_path / "c" / "segments" / "p2.jsonl").open("ab") as file:
         file.write(b"torn")
     recovery = recover(tmp_path / "c", CLOCK)
-    assert recovery.cut == ("4 bytes behind the last whole event of p2.jsonl",)
+    assert recovery.cut == ("4 bytes after the last complete event of p2.jsonl",)
     verify(tmp_path / "c")
     assert datas(tmp_path / "c") == [{"of": 1}, {"of": 0}, {"of": 2}]
 

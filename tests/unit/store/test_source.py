@@ -140,7 +140,10 @@ def test_a_blob_with_other_content_is_refused_when_it_is_looked_at(tmp_path: Pat
     path = record(tmp_path / "c", drafts, replace(PLAIN, blob_threshold=1_000))
     [blob] = [file for file in (path / "blobs").rglob("*") if file.is_file()]
     blob.write_bytes(b"y" * 2_000)
-    with open_recording(path) as source, pytest.raises(RecordingDamaged, match="other content"):
+    with (
+        open_recording(path) as source,
+        pytest.raises(RecordingDamaged, match="does not match its name"),
+    ):
         _ = source.at(1).data
 
 
@@ -413,7 +416,7 @@ def test_missing_unfinished_damaged_and_too_new_are_told_apart(tmp_path: Path) -
         found[place.name] = (type(caught.value), caught.value.hint, caught.value.exit_code)
     assert found == {
         "nothing": (RecordingMissing, "check the path", 3),
-        "empty": (RecordingMissing, "check the path; ls shows what is there", 3),
+        "empty": (RecordingMissing, "check the path with ls", 3),
         "unfinished": (RecordingUnfinished, f"reenact recover {unfinished}", 3),
         "damaged": (RecordingDamaged, "restore it from a copy", 3),
         "newer": (RecordingTooNew, "pip install --upgrade reenact", 3),

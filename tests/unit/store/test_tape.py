@@ -209,7 +209,7 @@ def test_a_tape_is_never_sealed_and_never_a_delta(tmp_path: Path) -> None:
 
 
 def test_nothing_there_is_missing_not_damaged(tmp_path: Path) -> None:
-    with pytest.raises(RecordingMissing, match="there is no recording"):
+    with pytest.raises(RecordingMissing, match="no recording found"):
         open_recording(tmp_path / "t.jsonl")
 
 

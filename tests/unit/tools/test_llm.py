@@ -175,7 +175,7 @@ def test_an_answer_that_cannot_be_read_is_an_answer_all_the_same() -> None:
 
 
 def test_what_cannot_be_called_cannot_be_asked() -> None:
-    with pytest.raises(UsageError, match="a str cannot be asked"):
+    with pytest.raises(UsageError, match="a str cannot be used as a model"):
         llm("gpt")  # type: ignore[call-overload]
 
 

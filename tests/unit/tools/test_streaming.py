@@ -323,7 +323,7 @@ def test_a_piece_that_cannot_be_recorded_ends_the_tool() -> None:
 
     def body() -> list[Any]:
         seen: list[Any] = []
-        with pytest.raises(ValueRefused, match="a object is no plain data"):
+        with pytest.raises(ValueRefused, match="a object is not plain data"):
             seen.extend(item for item in odd())
         return seen
 

@@ -160,10 +160,10 @@ LOST: dict[str, tuple[Any, Any, str]] = {
     "an enum for a number": (int, Level.LOW, r"\$\.result: a Level .* as a int"),
     "a set for anything": (Any, {1}, r"\$\.result: a set .* as a list"),
     "a named tuple for anything": (Any, Pair(1, "a"), r"\$\.result: a Pair .* as a list"),
-    "an object": (Any, [object()], r"\$\.result\[0\]: a object is no plain data"),
+    "an object": (Any, [object()], r"\$\.result\[0\]: a object is not plain data"),
     "a function": (Any, {"f": print}, r"\$\.result\.f: a builtin_function_or_method is no"),
     "not a number": (float, [float("nan")], r"\$\.result\[0\]: nan is not a JSON number"),
-    "a key that is no text": (Any, {"a": {1: 2}}, r"\$\.result\.a: a key is a int and no text"),
+    "a key that is no text": (Any, {"a": {1: 2}}, r"\$\.result\.a: a key is a int, not text"),
 }
 
 

@@ -154,9 +154,9 @@ def test_where_only_the_net_is_re_enacted_the_clock_is_the_real_one(tmp_path: Pa
     whole, net = (
         _first_cause(place, divergence, **said).causes[0] for said in ({}, {"only": "network"})
     )
-    assert "where no boundary is" in whole.evidence[0]
+    assert "code without a boundary" in whole.evidence[0]
     assert "@reenact.boundary" in whole.ways[-1].text
-    assert "that is the real one" in net.evidence[0]
+    assert "so its replay uses live values" in net.evidence[0]
     assert "--capture" in net.ways[-1].text
 
 

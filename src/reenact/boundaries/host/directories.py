@@ -90,7 +90,7 @@ def _there(session: Session, name: str, now: str) -> str:
     if then == now or (os.path.isdir(then) and os.access(then, os.X_OK)):
         return then
     session.warn_once(
-        f"the recorded folder {then} is not on this machine: the program is told {now}"
+        f"the recorded folder {then} is not on this machine: the program gets {now} instead"
     )
     return now
 

@@ -73,8 +73,8 @@ def _with(call: Call, changes: Data) -> Call:
 def _check(request: Request, other: Request, resend: Resend | None) -> None:
     if resend is None:
         raise UsageError(
-            "this client library's boundary cannot send another request than the program's",
-            hint="change the answer instead: --set '$.response…'",
+            "the boundary of this client library cannot change the request of the program",
+            hint="change the response instead: --set '$.response…'",
         )
     if urlsplit(request.url)[:2] != urlsplit(other.url)[:2]:
         raise UsageError(
@@ -84,8 +84,8 @@ def _check(request: Request, other: Request, resend: Resend | None) -> None:
         key.lower() == "authorization" and value.startswith("AWS4") for key, value in _of(other)
     ):
         raise UsageError(
-            "the request is signed, so it cannot be changed any more",
-            hint="change what the program asks for, or use a bearer token instead of a signature",
+            "the request is signed, so it can no longer be changed",
+            hint="change the request in the program, or use a bearer token instead of a signature",
         )
 
 

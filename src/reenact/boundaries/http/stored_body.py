@@ -154,7 +154,7 @@ def kept_body(session: Session, body: bytes, coding: str | None) -> Data:
 
 def _hidden(session: Session, body: bytes, why: str) -> Data:
     session.warn_once(
-        f"the encoded body of an answer is kept as a secret, because {why}: a replay needs the key "
+        f"the encoded body of a response is stored as a secret, because {why}: a replay needs the key "
         "that it is sealed with (ask for the answer without a content coding, or record with the "
         "redaction profile none)"
     )
@@ -164,7 +164,7 @@ def _hidden(session: Session, body: bytes, why: str) -> Data:
 def hide(session: Session, response: Data, why: str) -> Data:
     """Return ``response`` with its complete body as a secret."""
     session.warn_once(
-        f"the body of an answer is kept as a secret, because {why}: a replay needs the key that it "
+        f"the body of a response is stored as a secret, because {why}: a replay needs the key that it "
         "is sealed with (or record with the redaction profile none)"
     )
     rest = {name: item for name, item in response.items() if name != "body"}

@@ -374,7 +374,7 @@ class Link:
 
 def _nobody_is_connected(operation: str) -> PolicyRefused:
     return PolicyRefused(
-        f"a websocket that was opened from the recording cannot go on live: {operation} is not "
+        f"a websocket that was opened from the recording cannot continue live: {operation} is not "
         "recorded",
         hint="record the whole conversation again (mode rewrite)",
         operation=operation,

@@ -275,14 +275,14 @@ class Replayed(Relay):
     def _silent(self, turn: Turn) -> Divergence:
         session, opened = self.session, self.opened
         name, missing = opened.call.operation, turn.signals - self.signals
-        what = f"sent {missing} signals more" if missing > 0 else "told more"
+        what = f"sent {missing} more signals" if missing > 0 else "sent more input"
         found = Divergence(
             code="event_missing",
-            detail=f"The process {name} of event {self._entry.seq} was {what} before it went on, and "
-            "now nobody does that.",
+            detail=f"The process {name} of event {self._entry.seq} was {what} before it "
+            "continued, but not in this replay.",
             lane=opened.lane.name,
             observed=Seen(type=opened.call.type, operation=name, lane=opened.lane.name),
-            hint=f"`reenact show CAPTURE {self._entry.seq}` prints what it was told, and when. If the "
+            hint=f"`reenact show CAPTURE {self._entry.seq}` prints what was sent, and when. If the "
             "change is intended, record again.",
         )
         with session.lock:

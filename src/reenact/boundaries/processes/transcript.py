@@ -95,7 +95,7 @@ def load_account(response: Any, place: str) -> Account:
             raise TypeError("a turn of no stream")
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise RecordingDamaged(
-            f"what {place} says of a process cannot be read: {error}", place=place
+            f"cannot read the process transcript in {place}: {error}", place=place
         ) from None
     return Account(said, told, turns, code)
 

@@ -325,7 +325,7 @@ class Drawing:
         ]
         yield from self._wrapped([text for text, there in told if there])
         if not plan.timed:
-            yield "  no times were recorded: calls stand in their order"
+            yield "  no times were recorded, so calls are shown in order"
         for gap in plan.axis.gaps:
             began = span(gap.start - plan.axis.zero)
             yield f"  // left out: {span(gap.end - gap.start)} after {began}, nothing was under way"

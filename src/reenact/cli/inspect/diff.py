@@ -49,10 +49,10 @@ def _arguments(parser: Parser) -> None:
         metavar="PATH",
         help="ignore the value at this path, e.g. $.request.body.user, $..id or /request/*/id (repeatable)",
     )
-    add("--policy", metavar="ID", help="what this policy ignores does not count, either")
-    add("--all", action="store_true", help="everything counts: draws, dates, ids, all headers")
+    add("--policy", metavar="ID", help="also ignore what this policy ignores")
+    add("--all", action="store_true", help="compare everything: draws, dates, ids, all headers")
     add("--lane", action="append", metavar="LANE", help="only this lane of A (repeatable)")
-    add("--stat", action="store_true", help="only the numbers")
+    add("--stat", action="store_true", help="print only the numbers")
     add("--html", metavar="FILE", help="write a page for a browser, with both side by side")
     add(
         "--limit",

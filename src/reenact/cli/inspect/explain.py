@@ -69,7 +69,7 @@ def explain_divergence(args: argparse.Namespace) -> int:
         raise UsageError(f"{args.what}: nothing diverged there", hint=_HOW)
     if args.number > len(listed):
         raise UsageError(
-            f"there is no divergence {args.number}: {args.what} has {count(len(listed), 'divergence')}",
+            f"divergence {args.number} does not exist: {args.what} has {count(len(listed), 'divergence')}",
             hint="-n counts from 1",
         )
     told = listed[args.number - 1]
@@ -122,7 +122,7 @@ def _is_tape(path: Path) -> bool:
 
 def _found(report: Any, otherwise: str) -> Any:
     if report is None:
-        raise UsageError(f"{otherwise}, or nothing was kept of it", hint=_HOW)
+        raise UsageError(f"{otherwise}, or its report was not stored", hint=_HOW)
     return report
 
 

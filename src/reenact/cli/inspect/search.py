@@ -365,9 +365,9 @@ def _passage(passage: Passage, terms: Sequence[Term]) -> dict[str, Any]:
 
 COMMANDS = {
     "search": Command(
-        description="Finds the calls in which all words are: in messages, answers, arguments, results, bodies, "
-        "URLs, errors. Newest recordings first, through an index in .reenact/cache that updates "
-        "itself and may be deleted at any time.",
+        description="Finds calls that contain all words in their messages, responses, arguments, results, "
+        "bodies, URLs or errors. The newest recordings come first. The search uses an index in "
+        ".reenact/cache, which is updated automatically and can be deleted at any time.",
         example="reenact search 'rate limit' --type llm --since 2d",
         arguments=_arguments,
         run=search,

@@ -32,7 +32,7 @@ _HEADINGS = ("seq", "time", "lane", "type", "size", "what")
 def _arguments(parser: Parser) -> None:
     add = parser.add_argument
     recording(parser)
-    add("seq", nargs="?", type=positive, metavar="SEQ", help="show this one event, whole")
+    add("seq", nargs="?", type=positive, metavar="SEQ", help="show this event completely")
     add("--type", action="append", metavar="TYPE", help="only events of this type (repeatable)")
     add("--lane", action="append", metavar="LANE", help="only events of this lane (repeatable)")
     add("--grep", metavar="TEXT", help="only events whose data contain this text")
@@ -46,8 +46,8 @@ def _arguments(parser: Parser) -> None:
         metavar="FILE",
         help="mark the divergences of a replay in the timeline, as run --report wrote them",
     )
-    add("--width", type=number, metavar="N", help="width of the table, 0 for whole lines")
-    json_flag("whole events as JSON, one per line; of a timeline one object")(parser)
+    add("--width", type=number, metavar="N", help="width of the table, 0 for unlimited")
+    json_flag("complete events as JSON, one per line; for a timeline one object")(parser)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -96,7 +96,7 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.timeline and (args.follow or args.seq is not None):
         raise UsageError(
-            "--timeline shows a whole recording: it goes neither with SEQ nor with --follow",
+            "--timeline shows a complete recording, so it excludes SEQ and --follow",
             hint=f"reenact show {args.path} --timeline",
         )
     if args.report is not None and not args.timeline:
@@ -110,7 +110,7 @@ def _show_one(source: LogSource, args: argparse.Namespace) -> None:
         event = source.at(args.seq)
     except LookupError:
         raise UsageError(
-            f"there is no event {args.seq}: {args.path} has {len(source):,}",
+            f"event {args.seq} does not exist: {args.path} has {len(source):,}",
             hint=f"reenact show {args.path}",
         ) from None
     whole = _whole(event, source)
@@ -129,7 +129,7 @@ def _follow(path: Path, args: argparse.Namespace) -> int:
         return 0
     if path.is_dir() and not (path / MANIFEST).exists():
         print(
-            f"the writer of {escape_controls(str(path))} is gone and never finished it\n"
+            f"{escape_controls(str(path))} is unfinished, and its writer has ended\n"
             f"hint: reenact recover {escape_controls(str(path))}",
             file=sys.stderr,
         )

@@ -29,7 +29,7 @@ def _arguments(parser: Parser) -> None:
         metavar="FILE",
         help="mark the divergences of a replay, as run --report wrote them",
     )
-    add("--draws", action="store_true", help="show what was drawn from clock and chance, too")
+    add("--draws", action="store_true", help="also show clock readings and random values")
     add("--from", dest="first", type=positive, metavar="SEQ", help="start with this event")
     add(
         "--limit",

@@ -203,7 +203,7 @@ class Project:
             yield f"{cassette.status}: {cassette.why}"
         for path in leftovers(cassette.path):
             if cassette.status != "unfinished":
-                yield f"{path.name} was left over by a recording that did not end"
+                yield f"{path.name} is a leftover of an unfinished recording"
         if cassette.manifest is not None:
             yield from self._about(cassette.manifest)
 
@@ -283,7 +283,7 @@ def read_report(file: Path) -> CassetteUsage:
     named = [root / one.cassette for one in report.tests if one.cassette is not None]
     if not named:
         raise UsageError(
-            f"no test in {file} asks for a cassette",
+            f"no test in {file} uses a cassette",
             hint="collect the whole suite, from the folder where pytest runs",
         )
     return CassetteUsage(frozenset(path.resolve() for path in named), len(named))

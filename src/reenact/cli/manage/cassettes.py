@@ -133,7 +133,7 @@ def unused(args: argparse.Namespace) -> int:
     found, left = _unused(_folder(args.dir), _used_by_tests(args))
     for path in left:
         print(json_line({"path": str(path)}) if args.json else escape_controls(str(path)))
-    _note(f"no test asks for {len(left):,} of {count(found, 'cassette')}", args)
+    _note(f"no test uses {len(left):,} of {count(found, 'cassette')}", args)
     return _FOUND if left else 0
 
 
@@ -287,7 +287,7 @@ COMMANDS = {
                     _FOLDER,
                     argument(
                         "--report FILE",
-                        "what pytest --reenact-report has written; else pytest is asked to collect the tests",
+                        "the report of pytest --reenact-report (default: collect the tests with pytest)",
                     ),
                     json_flag("one line of JSON per cassette"),
                 ),
@@ -311,7 +311,7 @@ COMMANDS = {
                     _FOLDER,
                     argument(
                         "--report FILE",
-                        "what pytest --reenact-report has written; else pytest is asked to collect the tests",
+                        "the report of pytest --reenact-report (default: collect the tests with pytest)",
                     ),
                     json_flag("one line of JSON per cassette"),
                     argument("--yes", "remove them; else they are only listed"),

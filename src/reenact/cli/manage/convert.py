@@ -64,7 +64,7 @@ def _print_result(moved: Moved, *, as_json: bool) -> None:
         )
     elif moved.status == "kept":
         print(
-            f"{escape_controls(str(moved.source))}: {escape_controls(str(moved.target))} is there already, kept"
+            f"{escape_controls(str(moved.source))}: {escape_controls(str(moved.target))} already exists, kept"
         )
     elif moved.status == "skipped":
         print(f"{escape_controls(str(moved.source))}: no recording, left alone")
@@ -83,7 +83,7 @@ def _tell_losses(name: str, losses: Iterable[Loss]) -> None:
 
 def _print_total(source: Path, done: list[Moved]) -> None:
     if not done:
-        print(f"{escape_controls(str(source))}: there is no cassette in it")
+        print(f"{escape_controls(str(source))}: no cassettes found")
     if len(done) < 2:
         return
     states = Counter(one.status for one in done)
@@ -157,7 +157,7 @@ COMMANDS = {
                 "format of the source (default: detected by name and content)",
                 choices=FORMATS,
             ),
-            argument("--overwrite", "replace tapes that are there already"),
+            argument("--overwrite", "replace existing tapes"),
             argument(
                 "--redaction",
                 "redaction profile (default: the policy's; in CI strict)",
@@ -182,7 +182,7 @@ COMMANDS = {
                 "format to write (default: detected by the name: .har, .yaml, .rrbin)",
                 choices=[name for name in FORMATS if name != "mitmproxy"],
             ),
-            argument("--overwrite", "replace a file that is there already"),
+            argument("--overwrite", "replace an existing file"),
             json_flag("what was written and what was lost as JSON"),
         ),
         run=export,

@@ -114,7 +114,7 @@ def _print_import(found: Import, folder: Path, written: list[str]) -> None:
     for path in written:
         print(f"wrote {escape_controls(path)}")
     for name in found.kept:
-        print(f"kept {escape_controls(str(folder / name))}, which says the same")
+        print(f"kept {escape_controls(str(folder / name))}, which has the same content")
     for file, notes in groupby(found.notes, key=lambda note: note.file):
         print(f"from {escape_controls(file)}:")
         for note in notes:
@@ -192,7 +192,7 @@ def _facts(pinned: Pinned, here: str) -> dict[str, Any]:
         "policy": pinned.policy.id,
         "file": pinned.path or "built in",
         "digest": pinned.digest,
-        "world": here if allowed else f"{here}, where it may not be used",
+        "world": here if allowed else f"{here}, where the policy is not allowed",
     }
 
 

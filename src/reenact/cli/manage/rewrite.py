@@ -57,7 +57,7 @@ def _recovery_text(path: Path, found: Recovery) -> Iterator[str]:
         return
     yield f"{path}: recovered, {events} kept"
     if found.unfinished:
-        yield f"  unfinished: {count(found.unfinished, 'call')} whose answer was still coming"
+        yield f"  unfinished: {count(found.unfinished, 'call')} without a complete response"
     for what in found.cut or ("nothing",):
         yield f"  cut: {what}"
 
@@ -165,8 +165,8 @@ COMMANDS = {
         run=migrate,
     ),
     "recover": Command(
-        description="Closes a recording whose program was killed. Complete events are kept; a torn last "
-        "line is set aside and reported.",
+        description="Closes a recording whose program was killed. Complete events are kept. A torn last "
+        "line is moved aside and reported.",
         example="reenact recover runs/today",
         arguments=takes(
             recording,

@@ -45,8 +45,8 @@ def _made(private: Path, public: Path, args: argparse.Namespace) -> int:
     return print_result(
         args,
         made,
-        f"private key: {private} (sign with it, give it to nobody)",
-        f"public key: {public} (others check with it: reenact verify --key)",
+        f"private key: {private} (for signing; keep it secret)",
+        f"public key: {public} (for verification: reenact verify --key)",
     )
 
 
@@ -152,7 +152,7 @@ COMMANDS = {
         arguments=takes(
             recordings,
             argument("--key FILE", "also require a signature that this public key confirms"),
-            argument("--quiet", "say nothing about what is whole"),
+            argument("--quiet", "print only problems"),
             json_flag("the findings as JSON, one line per recording"),
         ),
         run=verify,

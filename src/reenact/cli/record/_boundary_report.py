@@ -25,9 +25,9 @@ __all__ = ["explain"]
 
 _WIDTH = 100
 _HOW = {
-    "calls": "each call is recorded, and answered in a replay",
-    "facts": "what they say is recorded by its name, and never a divergence; plumbing is left alone",
-    "draws": "what they say is recorded, by whose module asks:",
+    "calls": "each call is recorded, and served from the recording in a replay",
+    "facts": "values are recorded by name and never cause a divergence; plumbing is not recorded",
+    "draws": "values are recorded, depending on the module of the caller:",
 }
 _REASONS = {
     "user": "the program itself, and what is not installed",

@@ -67,15 +67,15 @@ def find_on_server(args: argparse.Namespace) -> list[RemoteRecording]:
         ]
     if not found:
         raise RecordingMissing(
-            f"the server has no such {args.from_server}",
-            hint="send some: reenact push RUN"
+            f"the server has no matching {args.from_server}",
+            hint="send a recording: reenact push RUN"
             if args.from_server == "captures"
-            else "see what there is: reenact exchange ls",
+            else "list the exchanges: reenact exchange ls",
         )
     if len(found) > most and args.limit is None:
         raise UsageError(
-            f"there are more than {most:,} of them",
-            hint="say how many of the newest: --limit N; or which: --since, --until, --text",
+            f"the filters match more than {most:,} recordings",
+            hint="limit them to the newest with --limit N, or filter with --since, --until, --text",
         )
     return found[:most]
 
@@ -192,7 +192,7 @@ def _fetch(client: Client, path: str, remote: RemoteRecording, folder: Path) -> 
         raise _own(remote, error) from None
     if remote.version not in ("", _digest(packed)):
         raise RecordingDamaged(
-            f"{remote.name} is not what the server said it is",
+            f"{remote.name} does not match the digest that the server sent",
             place="digest",
             hint="ask the operator of the server to check its blobs",
         )

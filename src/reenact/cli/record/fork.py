@@ -36,7 +36,7 @@ def _arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="change the answer there ($.response…, $.result), or what is asked ($.request…, "
+        help="change the response there ($.response…, $.result) or the request ($.request…, "
         "$.args…) (repeatable)",
     )
     add("--model", metavar="NAME", help="send model requests to this model from there on")
@@ -121,7 +121,7 @@ def _sweep(options: ForkOptions, args: argparse.Namespace) -> int:
             "--at and --sweep exclude each other", hint="choose the steps with --each KIND"
         )
     if not options.command:
-        raise UsageError("there is no program to run", hint="reenact fork --sweep RUN -- CMD …")
+        raise UsageError("no program is given", hint="reenact fork --sweep RUN -- CMD …")
     from reenact.runs.sweep import sweep
 
     folder, steps = sweep(

@@ -47,13 +47,13 @@ def _from_server(parser: Parser) -> None:
     add("--saved", metavar="NAME", help="the exchanges that a saved search finds")
     add("--limit", type=positive, metavar="N", help="maximum number, newest first")
     filters(parser)
-    add("--cache", metavar="DIR", help="where they are kept for a while, otherwise REENACT_CACHE")
+    add("--cache", metavar="DIR", help="cache folder of downloads (default: REENACT_CACHE)")
     add(
         "--cache-size",
         type=positive,
         default=8,
         metavar="GIB",
-        help="how much is kept there, about (default: 8)",
+        help="approximate size of the cache in GiB (default: 8)",
     )
 
 
@@ -71,14 +71,14 @@ def _arguments(parser: Parser) -> None:
     add("--target", metavar="MODULE:FUNCTION", help="call this function with the recorded input")
     add("-j", dest="jobs", type=positive, metavar="N", help="how many at a time (default: cores)")
     add("--engine", choices=("local", "ray"), default="local", help="where (default: local)")
-    add("--address", metavar="ADDRESS", help="of the Ray cluster, otherwise RAY_ADDRESS")
+    add("--address", metavar="ADDRESS", help="address of the Ray cluster (default: RAY_ADDRESS)")
     add("--timeout", type=seconds, metavar="SECONDS", help="end a re-enactment that takes longer")
-    add("-x", "--fail-fast", action="store_true", help="stop at the first that goes wrong")
-    add("--shard", metavar="N/OF", help="only this part of the recordings, e.g. 2/5")
-    add("--journal", metavar="FILE", help="write every outcome there as it comes")
+    add("-x", "--fail-fast", action="store_true", help="stop at the first failure")
+    add("--shard", metavar="N/OF", help="only this shard of the recordings, e.g. 2/5")
+    add("--journal", metavar="FILE", help="write every outcome to this file immediately")
     add("--resume", action="store_true", help="continue after the last entry of the journal")
     add("--baseline", metavar="FILE", help="ignore failures that this file lists")
-    add("--update-baseline", action="store_true", help="write what goes wrong now to that file")
+    add("--update-baseline", action="store_true", help="write the current failures to that file")
     rules(parser)
     add("--junit", metavar="FILE", help="write the outcomes as JUnit XML")
     add("--report", metavar="FILE", help="write the outcomes as JSON")
@@ -119,7 +119,7 @@ def regress(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     _check_selection(args)
     if args.target is not None and args.command_line:
-        raise UsageError("--target and a program exclude each other", hint="say one of them")
+        raise UsageError("--target and a program exclude each other", hint="use one of them")
     if args.target is not None and (args.allow or args.boundary):
         raise UsageError("--allow and --boundary go with a program", hint="leave them out")
     if args.resume and args.journal is None:
@@ -127,9 +127,12 @@ def _check(args: argparse.Namespace) -> None:
     if args.update_baseline and args.baseline is None:
         raise UsageError("--update-baseline needs the file", hint="--baseline FILE")
     if args.update_baseline and args.fail_fast:
-        raise UsageError("a baseline of a part is none: it would stop at the first", hint="no -x")
+        raise UsageError(
+            "--update-baseline requires a complete run, so it excludes --fail-fast",
+            hint="leave out -x",
+        )
     if args.address is not None and args.engine != "ray":
-        raise UsageError("--address is that of a Ray cluster", hint="--engine ray")
+        raise UsageError("--address requires the engine ray", hint="--engine ray")
     if args.policy is not None:
         load_policy(find_root(Path.cwd(), os.environ), args.policy)
     check_report_paths(
@@ -226,12 +229,14 @@ _FLAGS = (*_OF_EXCHANGES, "correlation", "text", "since", "until", "limit")
 def _check_selection(args: argparse.Namespace) -> None:
     """Raise :class:`UsageError` for options that exclude each other."""
     if not args.path and args.from_server is None:
-        raise UsageError("which recordings?", hint="name folders or s3://…, or say --from-server")
+        raise UsageError(
+            "no recordings are given", hint="give folders or s3://…, or use --from-server"
+        )
     given = [name for name in _FLAGS if getattr(args, name) is not None]
     if args.replayable:
         given.append("replayable")
     if given and args.from_server is None:
-        raise UsageError(f"--{given[0]} goes with --from-server", hint="say both, or none")
+        raise UsageError(f"--{given[0]} requires --from-server", hint="use both or none")
     others = [name for name in given if name in (*_OF_EXCHANGES, "correlation", "replayable")]
     if others and args.from_server == "captures":
         raise UsageError(

@@ -110,9 +110,9 @@ def _what(args: argparse.Namespace) -> tuple[Job, Path | None, bool]:
     said = [one for one in _PLACES if getattr(args, one[0]) not in (None, False)]
     if len(said) > 1:
         flags = " and ".join(_flag(name) for name, _, _ in said)
-        raise UsageError(f"{flags} exclude each other", hint="say one of them")
+        raise UsageError(f"{flags} exclude each other", hint="use one of them")
     if args.strict and args.lenient:
-        raise UsageError("--strict and --lenient exclude each other", hint="say one of them")
+        raise UsageError("--strict and --lenient exclude each other", hint="use one of them")
     if not said:
         return "record", None, False
     name, job, net = said[0]

@@ -113,7 +113,7 @@ def _payload(name: str, payload: dict[str, Any]) -> Iterator[str]:
             yield f"  {escape_controls(key)} = {preview(value, _VALUE)}"
     body = payload.get("body") or {}
     if body.get("clipped") is not None:
-        yield f"  body of {body['clipped']:,} bytes, too large to be kept"
+        yield f"  body of {body['clipped']:,} bytes, too large to be stored"
     elif body.get("type", "none") != "none":
         yield f"  {clip(escape_controls(body.get('text') or body.get('base64') or ''), _VALUE * 5)}"
 

@@ -43,7 +43,7 @@ def replay_arguments(what: str) -> Arguments:
     return takes(
         argument(
             "--boundaries",
-            "where the answers of outbound calls come from",
+            "source of the responses to outbound calls",
             choices=("recorded", "recorded_then_live", "live"),
             default="recorded",
         ),
@@ -56,7 +56,7 @@ def replay_arguments(what: str) -> Arguments:
         argument("--strict", f"end {what} at the first divergence"),
         argument(
             "--revision",
-            "through the route as it is now, or only if it is as it was",
+            "use the current route, or only an unchanged route",
             choices=("current", "same"),
             default="current",
         ),
@@ -181,7 +181,9 @@ def _decoded(text: str) -> Any:
 def _replay(found: Any) -> dict[str, Any]:
     if isinstance(found, dict) and isinstance(found.get("replayId"), str):
         return {"state": "requested", **found}
-    raise ServerUnusable("the server's answer is no replay", hint="is it of this version?")
+    raise ServerUnusable(
+        "the response of the server is not a replay", hint="is the server of this version?"
+    )
 
 
 def not_completed(replay: dict[str, Any]) -> ReenactError:
@@ -208,8 +210,8 @@ WAYS_OUT: Final = {
     "not_replayable": "give what is missing with --set, or credentials to the agent",
     "drivers_undeclared": "declare them in the app: Agent(…, drivers={…}); see reenact agents",
     "no_recording": "let its calls go out: --boundaries recorded_then_live, or live",
-    "revision_mismatch": "replay through the route as it is now: --revision current",
-    "route_unknown": "the app has no such route any more; choose another agent: --agent",
+    "revision_mismatch": "replay through the current route: --revision current",
+    "route_unknown": "the app no longer has this route; choose a different agent: --agent",
     "busy": "wait until its other replays have ended",
     "depth": "replay the original instead",
     "agent_restarted": "ask for it again",

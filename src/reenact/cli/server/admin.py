@@ -145,7 +145,7 @@ def _tenant(client: Client, text: str) -> str:
             hint="give the id instead",
         )
     raise UsageError(
-        f"unknown tenant {escape_controls(text)}", hint="see what there is: reenact tenant ls"
+        f"unknown tenant {escape_controls(text)}", hint="list the tenants: reenact tenant ls"
     )
 
 
@@ -204,7 +204,7 @@ def _user(client: Client, text: str) -> str:
     for one in client.items("/api/v1/users", {}, sys.maxsize):
         if str(one.get("email", "")).lower() == text.lower():
             return str(one["id"])
-    raise UsageError(f"there is no user {text}", hint="see who there is: reenact user ls")
+    raise UsageError(f"user {text} does not exist", hint="list the users: reenact user ls")
 
 
 def _grant_json(
@@ -241,7 +241,7 @@ def add_key(args: argparse.Namespace) -> int:
     found = signed_in_client().send("POST", "/api/v1/keys", asked)
     if not args.json:
         print(
-            f"key {escape_controls(str(found.get('id')))}; it is shown now and never again:",
+            f"key {escape_controls(str(found.get('id')))}; it is shown only once:",
             file=sys.stderr,
         )
     return print_result(args, found, str(found.get("key")))
@@ -310,26 +310,35 @@ COMMANDS = {
                 none="no tenant",
             ),
             "add": Command(
-                summary="make a tenant",
-                description="Makes a tenant, and prints the link for its first administrator. Exchange replay is there for the tiers high and business on dedicated machines.",
+                summary="create a tenant",
+                description="Creates a tenant and prints the link for its first administrator. Exchange replay is available in the tiers high and business on dedicated machines.",
                 example="reenact tenant add acme --admin ann@acme.example --tier business --dedicated",
                 arguments=takes(
-                    argument("name NAME", "what it is called"),
+                    argument("name NAME", "the name of the tenant"),
                     argument("--admin EMAIL", "its first administrator", required=True),
-                    argument("--tier", "what it has paid for", choices=_TIERS, default="low"),
-                    argument("--dedicated", "it has machines of its own"),
+                    argument(
+                        "--tier",
+                        "the tier that the tenant has paid for",
+                        choices=_TIERS,
+                        default="low",
+                    ),
+                    argument("--dedicated", "the tenant has dedicated machines"),
                     json_flag("the tenant as JSON"),
                 ),
                 run=add_tenant,
             ),
             "set": Command(
                 summary="change a tenant",
-                description="Changes the tier of a tenant, or whether its machines are its own.",
+                description="Changes the tier of a tenant, or whether it has dedicated machines.",
                 example="reenact tenant set acme --tier high",
                 arguments=takes(
                     argument("tenant TENANT", "the tenant, by name or id"),
-                    argument("--tier", "what it has paid for", choices=_TIERS),
-                    argument("--dedicated", "has it machines of its own?", choices=("yes", "no")),
+                    argument("--tier", "the tier that the tenant has paid for", choices=_TIERS),
+                    argument(
+                        "--dedicated",
+                        "whether the tenant has dedicated machines",
+                        choices=("yes", "no"),
+                    ),
                     json_flag("the tenant as JSON"),
                 ),
                 run=set_tenant,
@@ -343,13 +352,13 @@ COMMANDS = {
             "ls": _list(
                 "/api/v1/users",
                 USERS,
-                description="Lists the users of your tenant, with what they are granted.",
+                description="Lists the users of your tenant with their permissions.",
                 example="reenact user ls --json",
                 none="no user",
             ),
             "add": Command(
-                summary="invite somebody",
-                description="Makes a user and prints a link, for this person alone and once, with which to set the password.",
+                summary="invite a user",
+                description="Creates a user and prints a link to set the password. The link is valid once.",
                 example="reenact user add ann@acme.example --role viewer",
                 arguments=takes(
                     argument("email EMAIL", "who"),
@@ -411,16 +420,16 @@ COMMANDS = {
             "ls": _list(
                 "/api/v1/keys",
                 _KEYS,
-                description="Lists the keys of your tenant, never the secrets in them.",
+                description="Lists the keys of your tenant without their secrets.",
                 example="reenact key ls",
                 none="no key",
             ),
             "add": Command(
-                summary="make a key for an app or a program",
-                description="Makes a key, and prints it: now and never again.",
+                summary="create a key for an app or a program",
+                description="Creates a key and prints it. The key is shown only once.",
                 example="reenact key add shop-staging --app shop --environment staging",
                 arguments=takes(
-                    argument("name NAME", "what it is called"),
+                    argument("name NAME", "the name of the key"),
                     argument(
                         "--kind",
                         "for an app, or for a program",
@@ -478,14 +487,14 @@ COMMANDS = {
         example="reenact retention show",
         commands={
             "show": Command(
-                summary="how long what is kept",
-                description="Shows how many days exchanges, recordings and captures are kept.",
+                summary="show the retention times",
+                description="Shows how many days exchanges, recordings and captures are stored.",
                 example="reenact retention show",
                 arguments=json_flag("the days as JSON"),
                 run=show,
             ),
             "set": Command(
-                summary="say how long what is kept",
+                summary="change the retention times",
                 description="Sets the number of days; options that are not given keep their values. Older data is erased "
                 "within the hour, permanently. The audit log stays, and its proofs remain valid.",
                 example="reenact retention set --exchanges 90 --recordings 30",

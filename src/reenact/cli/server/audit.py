@@ -149,7 +149,7 @@ def export(args: argparse.Namespace) -> int:
     query = {} if args.format == "tar" else {"format": args.format}
     target = Path(args.output or f"audit.{args.format}")
     if target.exists():
-        raise UsageError(f"{target} is there already", hint="name another file: -o FILE")
+        raise UsageError(f"{target} already exists", hint="choose a different file: -o FILE")
     beside = target.with_name(f"{target.name}.tmp")
     try:
         written = signed_in_client().download("/api/v1/audit/export", beside, query)
@@ -260,7 +260,7 @@ def _print_report(report: Report, seen: Seen | None) -> None:
         print(f"  the first bad record is {report.first_bad}")
     _print_proven(report.proven, report.not_proven)
     if seen == "first":
-        print("  its head is kept: from now on this log has to grow from it")
+        print("  the head was stored: later exports of this log must extend it")
 
 
 def _print_proven(proven: tuple[str, ...], not_proven: tuple[str, ...]) -> None:
@@ -397,8 +397,8 @@ COMMANDS = {
                 run=key,
             ),
             "export": Command(
-                summary="write the whole log to a file",
-                description="Writes the log with every signed head, to be verified offline; or its records as a list.",
+                summary="write the complete log to a file",
+                description="Writes the log with all signed heads for offline verification, or its records as a list.",
                 example="reenact audit export -o audit.tar",
                 arguments=takes(
                     argument("-o, --output FILE", "the file to write, otherwise audit.FORMAT"),

@@ -82,7 +82,7 @@ def _request(args: argparse.Namespace) -> dict[str, Any]:
     search = to_search(args, start_clock()())
     if bool(search) + bool(args.saved) + bool(args.exchange) > 1:
         raise UsageError(
-            "filters, --saved and --exchange are three ways to say which", hint="use one"
+            "filters, --saved and --exchange exclude each other", hint="use one of them"
         )
     if args.saved:
         wanted["saved"] = args.saved
@@ -92,7 +92,7 @@ def _request(args: argparse.Namespace) -> dict[str, Any]:
         wanted["search"] = search
     else:
         raise UsageError(
-            "which exchanges?", hint="say --since 1d, --status failed, or --saved NAME"
+            "no exchanges are selected", hint="use --since 1d, --status failed, or --saved NAME"
         )
     more = {
         "environment": args.target,
@@ -299,8 +299,8 @@ COMMANDS = {
                 run=run,
             ),
             "show": Command(
-                summary="how far a batch is, and what came of it",
-                description="Shows what was planned, how far it is, and the verdicts.",
+                summary="show the progress and results of a batch",
+                description="Shows the plan, the progress and the verdicts.",
                 example="reenact batch show bat_01J --items --verdict regressed",
                 arguments=takes(
                     argument("id BATCH", "the batch"),

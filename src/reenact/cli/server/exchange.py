@@ -174,7 +174,7 @@ def _with_its_source(client: Client, name: str) -> Any:
         replay = client.get(f"/api/v1/exchanges/{part(name)}").get("replay")
         if not replay:
             raise UsageError(
-                f"exchange {escape_controls(name)} is no replay",
+                f"exchange {escape_controls(name)} is not a replay",
                 hint=f"reenact exchange diff {escape_controls(name)} OTHER",
             )
         name = replay["replayId"]
@@ -195,7 +195,7 @@ def cancel(args: argparse.Namespace) -> int:
     name = replay_id(client, args.id)
     found = client.send("POST", f"/api/v1/replays/{part(name)}/cancel")
     state = str(found.get("state"))
-    told = "" if state in TERMINAL else ", and was told to end"
+    told = "" if state in TERMINAL else ", and its cancellation was requested"
     return print_result(args, found, f"replay {name} is {state}{told}")
 
 
@@ -252,7 +252,7 @@ def _request(args: argparse.Namespace) -> dict[str, Any]:
     if args.payload is not None:
         if patch:
             raise UsageError(
-                "--payload replaces whole sections, --set and --patch change parts of them",
+                "--payload replaces complete sections, but --set and --patch change parts of them",
                 hint="use one or the other",
             )
         wanted["modifiedPayload"] = _payload(args.payload)
@@ -275,8 +275,8 @@ def _payload(name: str) -> dict[str, Any]:
     found = _read(name)
     if not isinstance(found, dict) or not found or not set(found) <= set(SECTIONS):
         raise UsageError(
-            f"{name} is no payload",
-            hint='an object of "headers" (pairs), "body" ({"type": "json", "text": "…"}), "properties"',
+            f"{name} is not a payload",
+            hint='use an object with "headers" (pairs), "body" ({"type": "json", "text": "…"}), "properties"',
         )
     return found
 
@@ -299,7 +299,7 @@ def exchange_id(client: Client, text: str) -> str:
     found = _first(client, "/api/v1/exchanges", {"replay": "false"}, "exchangeId")
     if found is None:
         raise UsageError(
-            "there is no exchange yet", hint="is an app connected? see: reenact agents"
+            "the server has no exchanges yet", hint="check that an app is connected: reenact agents"
         )
     return found
 

@@ -132,7 +132,7 @@ def logout(args: argparse.Namespace) -> int:
     delete_login(os.environ)
     said: dict[str, Any] = {"signedOut": known is not None, "revoked": revoked}
     if known is None:
-        text = f"nobody was signed in: there is no {login_path(os.environ)}"
+        text = f"not signed in: {login_path(os.environ)} does not exist"
     else:
         how = "the key is revoked" if revoked else "the key is forgotten here; it is still valid"
         text = f"signed out of {known.server}: {how}"
@@ -157,8 +157,8 @@ COMMANDS = {
         example="reenact login https://reenact.example --email ann@acme.example",
         arguments=takes(
             argument("url [URL]", "the server, or the link for the first account or an invitation"),
-            argument("--email EMAIL", "who you are, otherwise you are asked"),
-            argument("--tenant TENANT", "which tenant, by name or id, for people in several"),
+            argument("--email EMAIL", "your e-mail address (default: prompt)"),
+            argument("--tenant TENANT", "the tenant by name or id, if you belong to several"),
             argument("--password-stdin", "read the password from standard input"),
             argument("--name NAME", "what the key is called", default="command line"),
             json_flag("who is signed in as JSON"),

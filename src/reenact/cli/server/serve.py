@@ -36,7 +36,7 @@ def serve(args: argparse.Namespace) -> int:
     if args.rotate_audit_key:
         return _rotate(Path(args.data), database)
     if args.role:
-        raise UsageError("--role is for --migrate-only", hint="leave it out, or say both")
+        raise UsageError("--role requires --migrate-only", hint="leave it out, or use both")
     return run(
         ServeOptions(
             host=args.host,

@@ -95,7 +95,7 @@ class CapturedResponse:
 def failure_of(response: CapturedResponse) -> ErrorFacts | None:
     """Return the failure of a response: a status of 500 or more, a truncated response, or none."""
     if not response.status:
-        return ErrorFacts(type="http", message="there was no answer")
+        return ErrorFacts(type="http", message="no response")
     if response.status >= 500:
         return ErrorFacts(type="http", message=f"{response.status} {_phrase(response.status)}")
     if not response.is_whole:

@@ -76,7 +76,7 @@ class RouteRegistry:
         before = self._entries.get(entry.route_id)
         if before is not None and before.function is not entry.function:
             raise UsageError(
-                f"the route {entry.route_id!r} is there already", hint="give it an id of its own"
+                f"the route {entry.route_id!r} is there already", hint="use a unique id"
             )
         self._entries[entry.route_id] = entry
 
@@ -257,7 +257,7 @@ def make_route(
     """Return ``function`` as the route ``route_id``. Raises :class:`UsageError`."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"{function.__qualname__} is a generator, and no route: nobody knows when it ends",
+            f"{function.__qualname__} is a generator, which cannot be a route: its end is not known",
             hint="return a list, or give the message on",
         )
 

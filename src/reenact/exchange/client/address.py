@@ -23,8 +23,8 @@ class Secret:
     def __init__(self, text: str) -> None:
         if not _KEY.fullmatch(text):
             raise UsageError(
-                "the agent's key is not one: it has spaces, is too short, or is no plain text",
-                hint="make one with reenact key add, and copy it whole",
+                "invalid app agent key: it has spaces, is too short, or is not ASCII text",
+                hint="create a key with reenact key add, and copy it completely",
             )
         self._text = text
 

@@ -128,7 +128,7 @@ class Fetcher:
                 size += len(piece)
                 if size > ref.size and streamed.status == 200:
                     self._channel.close()
-                    raise Unavailable("the recording is larger than it was said to be")
+                    raise Unavailable("the recording is larger than announced")
                 found.update(piece)
                 file.write(piece)
         _check(streamed.with_body(b""))

@@ -270,7 +270,7 @@ class ClientRuntime:
         self._settings.notices.warn(
             "superseded",
             f"another process is the agent {self._slot.agent_id} now, and gets its commands: "
-            "give each copy of the app a folder of its own",
+            "use a separate folder for each copy of the app",
         )
 
     def _ended(self, replay: str, done: ReplayEnd) -> None:

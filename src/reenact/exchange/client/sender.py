@@ -268,7 +268,7 @@ class Sender:
         self._notices.warn(
             f"refused {code}",
             f"{self._server} does not take an exchange of {item.exchange.route_id}: {message} "
-            f"({code}); it is kept in the folder refused",
+            f"({code}); it is stored in the folder refused",
         )
 
     def _postpone(self, response: Response) -> float:
@@ -277,7 +277,7 @@ class Sender:
             self._notices.warn(
                 "key",
                 f"{self._server} does not take the agent's key: {fault.message} ({fault.code}); "
-                "exchanges are kept until it does",
+                "exchanges are stored until it accepts the key",
             )
             return self._back_off.refused()
         if response.status < 500 and response.status not in (408, 429):

@@ -303,7 +303,7 @@ def _about_status(before: Exchange, after: Exchange) -> Iterator[Difference]:
 def _about(name: str, change: Changed, kind: str = "", more: str = "") -> Difference:
     """``kind`` is what the cause calls it, where that is not its name."""
     place = clip(escape_controls(_INDEX.sub("/*", change.path)), 2 * _VALUE)
-    how = {"add": "is new", "remove": "is gone"}.get(change.op, "differs")
+    how = {"add": "is new", "remove": "was removed"}.get(change.op, "differs")
     error = f": {escape_controls(str(change.after['type']))}" if _is_error(change.after) else ""
     cause = f"{clip(kind or name, 2 * _VALUE)}: {place} {how}{error}{more}"
     return Difference(f"{name}: {_words(change)}{more}", clip(cause, CAUSE))
@@ -314,7 +314,7 @@ def _words(change: Changed) -> str:
     if change.op == "add":
         return f"{path} is new: {_value(change.after)}"
     if change.op == "remove":
-        return f"{path} is gone: it was {_value(change.before)}"
+        return f"{path} was removed: it was {_value(change.before)}"
     return f"{path} is {_value(change.after)}, and was {_value(change.before)}"
 
 

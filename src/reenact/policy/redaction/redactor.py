@@ -103,7 +103,7 @@ class Redactor:
     ) -> None:
         if profile not in _PROFILES:
             raise UsageError(
-                f"there is no redaction profile {profile!r}", hint=f"one of {', '.join(_PROFILES)}"
+                f"unknown redaction profile {profile!r}", hint=f"one of {', '.join(_PROFILES)}"
             )
         self.profile: Profile = profile
         self._salt = salt

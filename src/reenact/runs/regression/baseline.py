@@ -65,10 +65,12 @@ class Baseline:
         except OSError as error:
             raise UsageError(
                 f"the baseline {path} cannot be read: {error.strerror}",
-                hint="write one: --update-baseline",
+                hint="create it: --update-baseline",
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} is no baseline: {error}", hint="--update-baseline") from None
+            raise UsageError(
+                f"{path} is not a baseline: {error}", hint="write it again: --update-baseline"
+            ) from None
 
     def has(self, outcome: Outcome) -> bool:
         """Return True if ``outcome`` is a known failure. Failed downloads are never known."""
@@ -105,6 +107,6 @@ def _check_version(found: Any, path: Path) -> None:
     version = found.get("version") if isinstance(found, dict) else None
     if isinstance(version, int) and version != _VERSION:
         raise UsageError(
-            f"{path} has version {version}, and {_VERSION} is known here",
-            hint="write it anew: --update-baseline",
+            f"{path} has version {version}, but only version {_VERSION} is supported",
+            hint="write it again: --update-baseline",
         )

@@ -40,7 +40,7 @@ def find_recordings(places: Iterable[Path]) -> list[Path]:
                 open_tape(place)
         if not here:
             raise RecordingMissing(
-                f"there is no recording under {place}", hint="make some: reenact run -- CMD …"
+                f"no recording found under {place}", hint="create one: reenact run -- CMD …"
             )
         for one in here:
             found.setdefault(os.path.realpath(one), one)
@@ -86,7 +86,7 @@ def shard_of(recordings: Sequence[Location], text: str) -> list[Location]:
     """
     number, slash, parts = text.partition("/")
     if not (slash and number.isdecimal() and parts.isdecimal() and 0 < int(number) <= int(parts)):
-        raise UsageError(f"there is no part {text!r}", hint="--shard 2/5 is the second of five")
+        raise UsageError(f"invalid shard {text!r}", hint="--shard 2/5 is the second of five shards")
     return [one for one in recordings if _shard_index(one, int(parts)) == int(number) - 1]
 
 

@@ -184,8 +184,8 @@ def _recorded_command(recording: Path, begun: dict[str, Any]) -> list[str]:
     argv = decode_argv(begun.get("argv"))
     if not argv:
         raise UsageError(
-            f"{recording} does not say how its program was started",
-            hint="say it: reenact regress … -- CMD, or --target MODULE:FUNCTION",
+            f"{recording} does not contain the command of its program",
+            hint="give it: reenact regress … -- CMD, or --target MODULE:FUNCTION",
         )
     return argv
 

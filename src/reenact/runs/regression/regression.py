@@ -119,7 +119,7 @@ class Journal:
             outcomes = [_outcome.decode(line) for line in lines[:-1]]
         except msgspec.DecodeError as error:
             raise UsageError(
-                f"{self._path} is no journal of a regression: {error}",
+                f"{self._path} is not a regression journal: {error}",
                 hint="name another file, or remove this one",
             ) from None
         self._kept = {one.recording: one for one in outcomes}
@@ -128,14 +128,14 @@ class Journal:
     def _check(self, head: _Head) -> None:
         if head.version != _VERSION:
             raise UsageError(
-                f"{self._path} has version {head.version}, and {_VERSION} is known here",
+                f"{self._path} has version {head.version}, but only version {_VERSION} is supported",
                 hint="begin a new one: without --resume",
             )
         if head.job != self._job:
             raise UsageError(
-                f"{self._path} is the journal of another job: {msgspec.json.encode(head.job).decode()}",
-                hint="resume with the same target or program, policy and timeout; or begin anew "
-                "without --resume",
+                f"{self._path} is the journal of a different job: {msgspec.json.encode(head.job).decode()}",
+                hint="resume with the same target or program, policy and timeout; or start "
+                "again without --resume",
             )
 
     def add(self, line: bytes) -> None:

@@ -105,7 +105,7 @@ def check_report_paths(places: dict[str, str | None]) -> None:
         if other != flag:
             raise UsageError(
                 f"{other} and {flag} are both to be written to {path}",
-                hint="give each a file of its own",
+                hint="use a separate file for each",
             )
 
 

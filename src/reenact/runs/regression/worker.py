@@ -53,7 +53,9 @@ def load_target(text: str) -> Target:
             hint=f"python -c 'import {module}' shows where",
         ) from None
     if not callable(found):
-        raise UsageError(f"{text} is no function", hint="name one that takes the recorded input")
+        raise UsageError(
+            f"{text} is not a function", hint="use a function that takes the recorded input"
+        )
     target: Target = found
     return target
 
@@ -117,8 +119,8 @@ def _arguments(target: Target, begun: dict[str, Any]) -> list[Any]:
         return [begun["input"]] if takes else []
     if any(one.default is one.empty and one.kind in _NEEDED for one in takes):
         raise UsageError(
-            "the recording does not say what its program was given: it has no run_start with input",
-            hint="name a function that needs nothing, or a program: reenact regress … -- CMD",
+            "the recording has no input of its program: run_start has no field input",
+            hint="use a function without required arguments, or a program: reenact regress … -- CMD",
         )
     return []
 

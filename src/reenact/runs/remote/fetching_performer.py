@@ -222,5 +222,5 @@ def _not_got(remote: RemoteRecording, error: ReenactError) -> Outcome:
 def _unwritable_cache(folder: Path, error: OSError) -> SinkUnwritable:
     return SinkUnwritable(
         f"{folder} cannot keep it: {error.strerror or type(error).__name__}",
-        hint="make room there, or name another folder: --cache DIR",
+        hint="free disk space there, or choose a different folder: --cache DIR",
     )

@@ -58,7 +58,7 @@ class _BucketKey(NamedTuple):
 def _bucket_key(name: str) -> _BucketKey:
     bucket, _, key = name.removeprefix(_SCHEME).partition("/")
     if not bucket or not name.startswith(_SCHEME):
-        raise UsageError(f"{name} names no bucket", hint="say s3://bucket or s3://bucket/prefix")
+        raise UsageError(f"{name} has no bucket name", hint="use s3://bucket or s3://bucket/prefix")
     return _BucketKey(bucket, key.strip("/"))
 
 
@@ -81,8 +81,8 @@ def find_bucket_recordings(name: str, settings: Mapping[str, str]) -> list[Remot
     found = [_remote(spot.bucket, key, some) for key, some in groups.items() if key not in other]
     if not found:
         raise RecordingMissing(
-            f"there is no recording under {name}",
-            hint="put some there: folders of reenact run, or what reenact pack makes of them",
+            f"no recording found under {name}",
+            hint="upload recordings: folders of reenact run, or files of reenact pack",
         )
     return found
 
@@ -129,13 +129,13 @@ class BucketRecordings:
         found = _objects(bucket, spot.key)
         if not found:
             raise RecordingMissing(
-                f"{remote.name} is not there any more", hint="run it again: it is listed anew"
+                f"{remote.name} no longer exists", hint="run the command again to list it again"
             )
         if version_of(found) != remote.version:
             raise RecordingDamaged(
-                f"{remote.name} is not what was listed",
+                f"{remote.name} has changed since it was listed",
                 place=f"object {spot.key}",
-                hint="somebody wrote to it meanwhile; run it again",
+                hint="run the command again",
             )
         _write(bucket, spot.key, found, folder / RECORDING)
 
@@ -376,16 +376,16 @@ class Bucket:
 
     def _refused(self, key: str) -> ServerRefused:
         return ServerRefused(
-            f"{self._named(key)} may not be read with these keys",
-            hint="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what they may do: "
+            f"{self._named(key)} cannot be read with these keys",
+            hint="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and their permissions: "
             "s3:ListBucket, s3:GetObject",
         )
 
     def _changed(self, key: str) -> RecordingDamaged:
         return RecordingDamaged(
-            f"{self._named(key)} is not what was listed",
+            f"{self._named(key)} has changed since it was listed",
             place=f"object {key}",
-            hint="somebody wrote to it meanwhile; run it again",
+            hint="run the command again",
         )
 
 

@@ -159,7 +159,7 @@ async def register(caller: Caller, sent: Registration) -> Registered:
     """
     caller.require("agent:connect")
     if sent.protocol != PROTOCOL:
-        raise Problem("invalid", f"this server speaks protocol {PROTOCOL}", field="protocol")
+        raise Problem("invalid", f"this server supports protocol {PROTOCOL}", field="protocol")
     try:
         sent = clean_registration(sent)
     except UsageError as error:
@@ -301,7 +301,7 @@ async def present_agent(caller: Caller, scope: Scope, agent_id: str, epoch: int)
         raise Problem(
             "agent_superseded",
             "another process has registered under this agent id",
-            hint="give each process an id of its own",
+            hint="use a separate id for each process",
         )
     if epoch > row.epoch:
         raise Problem("agent_unknown", "there was no such registration", hint="register again")
@@ -359,7 +359,7 @@ async def _open_replay(
         raise Problem("gone", f"this replay is {replay.state}")
     source = await find_exchange(scope, replay.source_exchange_id)
     if source is None:
-        raise Problem("gone", "the exchange is not kept any more")
+        raise Problem("gone", "the exchange is no longer stored")
     return replay, source
 
 

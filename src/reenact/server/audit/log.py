@@ -150,7 +150,7 @@ class Auditor:
         """That the log as it is now has the record ``seq``. Raises :class:`Problem`."""
         line, note = await audit.read_line(scope, seq), await audit.read_head(scope)
         if line is None or note is None:
-            raise Problem("not_found", f"there is no record {seq}")
+            raise Problem("not_found", f"record {seq} does not exist")
         head = parse_head(note.encode())
         path = await _with_nodes(scope, lambda node: prove_inclusion(seq, head.size, node))
         return Proof(line, seq, tuple(path), head)
@@ -166,8 +166,8 @@ def _check_signer(note: str, key: Key) -> None:
     if note and all(one.key_id != key.id for one in parse_note(note.encode()).signatures):
         raise Problem(
             "damaged",
-            "the audit log is signed with another key than this server has",
-            hint="copy the folder keys from where the key was changed; if it was not, verify the log",
+            "the audit log is signed with a key that this server does not have",
+            hint="copy the folder keys from the server on which the key was changed; if it was not changed, verify the log",
         )
 
 

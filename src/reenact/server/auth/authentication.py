@@ -151,7 +151,11 @@ async def by_session(server: Server, request: Request, secret: str) -> Principal
         scope = transaction.scope(session.tenant)
         user = await people.find_user(scope, id=session.user_id)
         if tenant is None or user is None:
-            raise Problem("session_expired", "this account is gone", hint="sign in with another")
+            raise Problem(
+                "session_expired",
+                "this account was deleted",
+                hint="sign in with a different account",
+            )
         grants = await people.grants_of(scope, "user", user.id)
     if now - session.last_seen_at > _SEEN:
         await _note(server, lambda transaction: platform.touch_session(transaction, kept, now))
@@ -200,11 +204,11 @@ def check_site(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site not in ("same-origin", "none"):
-            raise _failed("another site asked for this")
+            raise _failed("the request comes from a different site")
         return
     origin = request.headers.get("origin")
     if origin is not None and not _is_same(origin, request.headers.get("host", "")):
-        raise _failed("another site asked for this")
+        raise _failed("the request comes from a different site")
 
 
 def _is_same(origin: str, host: str) -> bool:
@@ -217,7 +221,7 @@ def _is_same(origin: str, host: str) -> bool:
 def check_token(given: str, expected: str) -> None:
     """Raises :class:`Problem` unless the session's token came along."""
     if not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode()):
-        raise _failed("the token of the session is missing, or is another one's")
+        raise _failed("the token of the session is missing or belongs to a different session")
 
 
 def _failed(why: str) -> Problem:

@@ -107,7 +107,7 @@ async def find(caller: Caller, scope: Scope, asked: BatchRequest) -> Found:
 async def _saved(scope: Scope, name: str) -> Search:
     row = await find_search(scope, name)
     if row is None:
-        raise Problem("not_found", "there is no saved search of this name")
+        raise Problem("not_found", "no saved search has this name")
     return msgspec.json.decode(row.filters, type=Search)
 
 

@@ -97,7 +97,7 @@ def _check_owner(caller: Caller, row: Row[Any]) -> None:
 async def _row(scope: Scope, name: str) -> Row[Any]:
     row = await batches.find_search(scope, name)
     if row is None:
-        raise Problem("not_found", "there is no saved search of this name")
+        raise Problem("not_found", "no saved search has this name")
     return row
 
 

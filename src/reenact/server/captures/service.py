@@ -134,7 +134,7 @@ def _facts(data: bytes, limits: Limits) -> _Facts:
     except (ReenactError, lzma.LZMAError) as error:
         raise Problem(
             "payload_invalid",
-            f"this is no packed capture that is whole: {error}",
-            hint="make one with reenact pack",
+            f"the body is not a complete packed capture: {error}",
+            hint="create one with reenact pack",
         ) from None
     return _Facts(manifest.run_id, manifest.event_count, manifest.integrity.content_hash)

@@ -43,7 +43,7 @@ _TOOLS: Final = [
         "type": "function",
         "function": {
             "name": "stock",
-            "description": "What something costs, and how much there is of it.",
+            "description": "Return the price and the stock of a product.",
             "parameters": {
                 "type": "object",
                 "properties": {"sku": {"type": "string"}},

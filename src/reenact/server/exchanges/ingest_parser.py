@@ -236,7 +236,7 @@ def _check(exchange: Exchange, limits: Limits) -> None:
     if exchange.result is not None:
         _check_size(exchange.result, limits.payload)
     if exchange.start_digest and exchange.start_digest != payload_digest(exchange.start):
-        raise UsageError("startDigest is not that of start")
+        raise UsageError("startDigest does not match start")
     if not exchange.not_replayable:
         check_payload(exchange.start)
         if exchange.start.body.clipped is not None:

@@ -298,9 +298,9 @@ def clean_recording(data: bytes, limits: Limits) -> CleanRecording:
             made = redact_again(capture, clean, redactor, _Still(completed_at * 1_000_000, 0))
             pack(clean, again)
         except ReenactError as error:
-            raise Unclean(f"a secret cannot be taken out: {error.message}") from None
+            raise Unclean(f"a secret cannot be redacted: {error.message}") from None
         if redactor.survivors(msgspec.json.encode(made.manifest.to_json())):
-            raise Unclean("a secret cannot be taken out of its manifest")
+            raise Unclean("a secret in its manifest cannot be redacted")
         return CleanRecording(again.read_bytes(), True, made.manifest.integrity.content_hash)
 
 

@@ -144,8 +144,8 @@ def _answer(scope: Scope, problem: Problem, request_id: str) -> Response:
 def _crowded() -> Problem:
     return Problem(
         "unavailable",
-        "the server has as many connections as it may have",
-        hint="its limit of open files is too low, or somebody opens too many",
+        "the server has reached its limit of connections",
+        hint="the limit of open files is too low, or clients open too many connections",
         retry_after=5,
     )
 

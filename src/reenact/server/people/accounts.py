@@ -60,7 +60,7 @@ async def describe_session(server: Server, user: User, csrf_token: str) -> Sessi
         tenant = await platform.tenant_by_id(transaction, user.tenant)
         grants = await people.grants_of(transaction.scope(user.tenant), "user", user.id)
     if tenant is None:
-        raise Problem("not_found", "this tenant is gone")
+        raise Problem("not_found", "this tenant was deleted")
     actor = ActorView(type="user", id=user.id, name=user.email)
     return SessionView.of(actor, tenant, grants, csrf_token)
 
@@ -168,7 +168,7 @@ def _void() -> Problem:
     return Problem(
         "gone",
         "this invitation is not good: it was used, or is too old",
-        hint="ask a tenant administrator for another one",
+        hint="ask a tenant administrator for a new one",
     )
 
 

@@ -65,7 +65,7 @@ def check_session(caller: Caller) -> None:
     if caller.principal.auth != "session":
         raise Problem(
             "permission_denied",
-            "a key cannot make keys of its own",
+            "a key cannot create keys",
             hint="sign in with your password",
             command="reenact login",
             permission="known",

@@ -191,5 +191,5 @@ async def _check_keeps_an_admin(scope: Scope) -> None:
         raise Problem(
             "conflict",
             "this would leave the tenant without an administrator",
-            hint="grant the role tenant admin to somebody else first",
+            hint="grant the role tenant admin to another user first",
         )

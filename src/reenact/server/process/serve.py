@@ -225,7 +225,7 @@ def bind(host: str, port: int, unread: float = _UNREAD) -> socket.socket:
 def _cannot_listen(host: str, port: int, error: OSError) -> UsageError:
     return UsageError(
         f"cannot listen on {host}:{port}: {error.strerror}",
-        hint="another program may use the port: choose one with --port",
+        hint="the port is possibly in use; choose a different port with --port",
     )
 
 
@@ -253,7 +253,7 @@ def _welcome(opened: OpenServer, url: str, near: str) -> None:
     print(f"reenact serves {opened.server.deployment} at {url}", file=sys.stderr)
     if opened.setup_token:
         print(
-            f"nobody has an account yet; make the first one, once, with this link:\n"
+            f"no account exists yet; create the first account with this link:\n"
             f"  {near}/setup?token={opened.setup_token}\n"
             f"or: reenact login '{near}/setup?token={opened.setup_token}'",
             file=sys.stderr,

@@ -190,7 +190,7 @@ def _check(found: DeploymentFacts, name: str, data: Path) -> None:
         )
     if _keys(data, found.name) != found.keys and found.keys.audit_key:
         raise UsageError(
-            f"the keys in {data / 'keys'} are not those of {found.name}",
+            f"the keys in {data / 'keys'} do not belong to {found.name}",
             hint="copy the folder keys from a server of this deployment, or from a backup",
         )
 
@@ -354,8 +354,8 @@ async def rotate_audit_key(
     path = data / "keys" / _KEY
     if not path.exists():
         raise UsageError(
-            f"there is no deployment at {data}",
-            hint="name its folder with --data, and its --database",
+            f"no deployment found at {data}",
+            hint="specify its folder with --data and its database with --database",
         )
     world = world or World()
     async with open_server(data, "", world, database=database, alone=True) as opened:

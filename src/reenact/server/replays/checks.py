@@ -68,7 +68,7 @@ def check_right(
     if not is_entitled(tenant.tier, tenant.dedicated):
         raise Problem(
             "tier_required",
-            "exchange replay is there for the tiers high and business on dedicated infrastructure",
+            "exchange replay is available only in the tiers high and business on dedicated infrastructure",
             hint="ask the administrators of the platform",
             tier=tenant.tier,
             dedicated=tenant.dedicated,
@@ -164,7 +164,7 @@ def check_agent(agent: Any, source: Any, unfilled: tuple[str, ...], revision: st
     if revision == "same" and route.revision != source.revision:
         raise Problem(
             "revision_mismatch",
-            "the route has another revision than when this was recorded",
+            "the revision of the route has changed since the recording",
             hint="replay it with the current one: revision current",
             recorded=source.revision,
             current=route.revision,

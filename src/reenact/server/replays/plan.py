@@ -86,7 +86,7 @@ async def choose_target(
         if agent is not None and agent.app != source.app:
             raise Problem(
                 "payload_invalid",
-                "this agent runs another app than the one that the exchange came from",
+                "the agent does not run the app of the exchange",
                 app=source.app,
             )
         if agent is not None and target.environment not in (None, agent.environment):

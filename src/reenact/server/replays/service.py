@@ -120,7 +120,7 @@ async def _check_recording(scope: Scope, source: Row[Any], wanted: ReplayRequest
     if await is_erased(scope, source.recording_digest):
         raise Problem(
             "not_replayable",
-            "the recording of its calls is not kept any more",
+            "the recording of its calls is no longer stored",
             hint="retention has erased it",
             command="reenact retention show",
         )
@@ -216,12 +216,12 @@ class _Key:
         if found.digest != self._digest:
             raise Problem(
                 "idempotency_conflict",
-                "something else was asked for under this Idempotency-Key",
+                "a different request was sent with this Idempotency-Key",
                 hint="use a new key for a new replay",
             )
         row = await find_replay(scope, found.replay_id)
         if row is None:
-            raise Problem("gone", "the replay that was asked for under this key is gone")
+            raise Problem("gone", "the replay that was requested with this key was deleted")
         return row
 
     async def check(self, scope: Scope) -> None:

@@ -175,6 +175,6 @@ async def _count_up(scope: Scope, agent_id: str, name: str) -> int:
     await change_agent(scope, agent_id, {name: column + 1})
     found = await scope.one(scope.select(AGENTS, column).where(AGENTS.c.agent_id == agent_id))
     if found is None:
-        raise LookupError(f"there is no agent {agent_id}")
+        raise LookupError(f"agent {agent_id} does not exist")
     number: int = found[0]
     return number

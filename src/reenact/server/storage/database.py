@@ -263,6 +263,6 @@ def storage_full() -> Problem:
     return Problem(
         "storage_full",
         "the server has no room left to store anything",
-        hint="make room on its disk; agents keep what they have, and send it then",
+        hint="free disk space; agents keep their exchanges and send them later",
         retry_after=_RETRY,
     )

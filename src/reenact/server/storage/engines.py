@@ -165,8 +165,8 @@ def check_address(url: str) -> None:
         named = False
     if not named:
         raise UsageError(  # the address may hold a password, and is not shown
-            "this is no address of a database",
-            hint="say postgresql://user@host:5432/database",
+            "invalid database address",
+            hint="use postgresql://user@host:5432/database",
         )
 
 

@@ -275,7 +275,7 @@ async def tenant_now(scope: Scope) -> TenantFacts:
     """Return the scope's tenant. Raises :class:`LookupError` if it was deleted."""
     row = await scope.one(select(TENANTS).where(TENANTS.c.id == scope.tenant))
     if row is None:
-        raise LookupError(f"there is no tenant {scope.tenant}")
+        raise LookupError(f"tenant {scope.tenant} does not exist")
     return TenantFacts(row.id, row.name, row.tier, bool(row.dedicated))
 
 

@@ -102,7 +102,7 @@ async def _check_role(platform: Platform) -> None:
     row = await platform.one(text(query))
     if row is None or row[0]:
         raise UsageError(
-            "this role of the database may see and change everything, whatever the tables say",
+            "this database role bypasses the row-level security of the tables",
             hint="CREATE ROLE reenact LOGIN; CREATE DATABASE reenact OWNER reenact; and use that role",
         )
 
@@ -162,7 +162,7 @@ def check_rights(connection: Connection) -> None:
         return
     role = connection.scalar(text("SELECT current_user"))
     raise UsageError(
-        f"the tables of the database cannot {what} the role {role}, who may not do that",
+        f"the tables of the database cannot {what} the role {role}, which does not have the permission",
         hint=f"as the role that owns them: reenact serve --migrate-only --role {role} --database …",
     )
 
@@ -191,8 +191,8 @@ def _check(connection: Connection, role: str) -> None:
         raise UsageError(f"the database has no role {role}", hint=f"CREATE ROLE {role} LOGIN")
     if found[0]:
         raise UsageError(
-            f"{role} may see and change everything, whatever the tables say",
-            hint="name a role that is no superuser, and has no BYPASSRLS",
+            f"{role} bypasses the row-level security of the tables",
+            hint="use a role that is not a superuser and does not have BYPASSRLS",
         )
     if connection.scalar(_OWNS, {"role": role, "names": sorted(METADATA.tables)}):
         raise UsageError(

@@ -172,7 +172,7 @@ def clean_span(span: Span, resource: dict[str, Any], scope: str) -> Kept:
         raise UsageError(f"a span is not JSON: {error.message}") from None
     survivors = _redactor().survivors(msgspec.json.encode(kept))
     if survivors:
-        raise UsageError(f"a secret cannot be taken out of a span ({survivors[0]})")
+        raise UsageError(f"a secret in a span cannot be redacted ({survivors[0]})")
     return kept
 
 

@@ -68,7 +68,7 @@ def _by_tenant(texts: Iterable[str], option: str) -> dict[str, str]:
         has_tenant = named is not None and "://" not in text.partition("=")[0]
         tenant, rest = (named["tenant"], named["rest"]) if named and has_tenant else ("", text)
         if tenant in found:
-            raise UsageError(f"{option} is there twice for {_shown(tenant)}", hint="say it once")
+            raise UsageError(f"{option} is given twice for {_shown(tenant)}", hint="give it once")
         found[tenant] = rest
     return found
 
@@ -96,7 +96,5 @@ def _read_headers(path: Path) -> tuple[tuple[str, str], ...]:
 def _header(line: str, path: Path, number: int) -> tuple[str, str]:
     found = _HEADER.fullmatch(line)
     if found is None or found[1].lower() in _OURS:
-        raise UsageError(
-            f"line {number} of {path} is no header that can be sent", hint="Name: value"
-        )
+        raise UsageError(f"line {number} of {path} is not a valid header", hint="use Name: value")
     return found[1], found[2]

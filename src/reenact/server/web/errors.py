@@ -99,7 +99,7 @@ _TITLES: Final = {
     429: "Too much at once",
     500: "Something broke",
     503: "Not now",
-    507: "There is no room left",
+    507: "Storage full",
 }
 
 
@@ -139,7 +139,8 @@ async def _unknown(server: Server, request: Request, problem: Problem) -> Respon
         "Your session has ended",
         alert(problem),
         tag(
-            "p", "Nothing was done. What was sent is too large to be kept, or no form of this page."
+            "p",
+            "Nothing was changed. The request is too large to be stored, or is not a form of this page.",
         ),
         tag("p", link("/signin", "Sign in", class_="button main")),
         status=401,

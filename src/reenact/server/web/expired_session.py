@@ -189,7 +189,7 @@ async def do_again(context: RequestContext) -> Response:
     form = await read_form(context, _MOST)
     kept = read_saved_form(form)
     if kept is None:
-        raise Problem("malformed", "there is nothing to go on with")
+        raise Problem("malformed", "the form has no saved content")
     try:
         return await _known(context, form, kept)
     except Problem as problem:

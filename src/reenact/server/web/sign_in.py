@@ -156,7 +156,7 @@ def _setup_page(token: str, problem: Problem | None = None, email: str = "") -> 
 
 
 def _used_link() -> Response:
-    told = tag("p", "This link is not good: it was used, or there is a newer one.", role="alert")
+    told = tag("p", "This link is invalid: it was used, or a newer link exists.", role="alert")
     once = tag("p", "Links like this one work once.")
     way = tag("p", link("/signin", "Sign in"), class_="ways")
     return bare("Not any more", once, told, way, status=410)
@@ -235,7 +235,7 @@ def _signin_page(
 ) -> Response:
     words = "With the account of this server."
     if way and problem is None:
-        words = "Your session has ended, or there was none. After this you go on where you were."
+        words = "Your session has ended, or you were not signed in. Sign in to return to the page."
     return _form(
         "Sign in",
         words,
@@ -271,7 +271,7 @@ async def show_start(context: RequestContext) -> Response:
         return RedirectResponse("/exchanges", 303)
     known = RequestContext(context.request, context.server, principal)
     words = f"As {principal.name}, in the tenant {principal.tenant.name}."
-    may = "What you may use is above."
+    may = "The links above show the pages that you are allowed to use."
     if not principal.grants:
         may = "Nothing was granted to you yet: ask an administrator of the tenant."
     return page(known, "Signed in", tag("p", words), tag("p", may))

@@ -217,7 +217,7 @@ class Writer:
         self.untidy = True
         self.failure = f"recording stopped after event {self._sums.events}: {reason}"
         self._options.warn(
-            f"{self.failure}; the program goes on, the recording ends here and will say so"
+            f"{self.failure}; the program continues, but the recording ends here with the status error"
         )
 
     def _mend(self) -> None:

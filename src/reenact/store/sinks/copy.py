@@ -324,7 +324,7 @@ class CopyOnWriteSink:
         """From here on nothing counts; another thread may still be appending."""
         self._failure = reason
         self._writing = False
-        self._warn(f"{reason}; the program goes on, what it does from here on is not recorded")
+        self._warn(f"{reason}; the program continues without being recorded")
 
     def _check_open(self) -> None:
         if self._seed is None:
@@ -350,7 +350,7 @@ class CopyOnWriteSink:
                 self._give_up()
                 raise SinkUnwritable(
                     f"what was missing was not recorded: {self._failure}",
-                    hint="the old recording is kept as it was",
+                    hint="the old recording is unchanged",
                 )
             self._close_reader()
             if self._old is None or self._copier is not None:

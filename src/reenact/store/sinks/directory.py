@@ -125,7 +125,7 @@ class DirectorySink:
             raise _exists(self.path)
         if not looks_recorded(self.path):
             raise RecordingExists(
-                f"{self.path} holds other files than a recording; it will not be replaced",
+                f"{self.path} contains files that are not a recording, so it is not replaced",
                 hint="choose an empty or new directory",
             )
         beside = self.path.with_name(f"{self.path.name}.new")
@@ -300,7 +300,7 @@ class DirectorySink:
         if writer.failure is not None:
             raise SinkUnwritable(
                 f"the recording that was to replace {self.path} is not whole: {writer.failure}",
-                hint=f"the old one is kept, the new one is in {self._folder.name}",
+                hint=f"the old recording is unchanged, the new recording is in {self._folder.name}",
             )
         swap(self._folder, self.path)
 

@@ -134,14 +134,14 @@ class MemorySink:
     def _stopped(self) -> bool:
         count = self._sums.events
         if self._failure is None and self._forked:
-            self._fail("memory holds one process: what this forked child does is not recorded")
+            self._fail("a recording in memory holds one process: this forked child is not recorded")
         elif self._failure is None and self._fail_after is not None and count >= self._fail_after:
-            self._fail(f"recording stopped after event {count}: it was told to fail here")
+            self._fail(f"recording stopped after event {count}: it was configured to fail here")
         return self._failure is not None
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
-        self._options.warn(f"{reason}; the program goes on")
+        self._options.warn(f"{reason}; the program continues")
 
     def _add(self, seed: Seed, event: Draft, prepared: Prepared, marks: tuple[Mark, ...]) -> int:
         payload, seq = prepared.payload, self._sums.events + 1

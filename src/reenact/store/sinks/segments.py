@@ -181,8 +181,7 @@ class SegmentSink:
                 except SinkError as error:
                     self._shut_out = True
                     self._options.warn(
-                        f"{error.message}; the program goes on, what this process does is not "
-                        "recorded"
+                        f"{error.message}; the program continues, but this process is not recorded"
                     )
             return self._writer
 

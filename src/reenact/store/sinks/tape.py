@@ -220,7 +220,7 @@ class TapeSink:
             self._writer.release()
             raise SinkUnwritable(
                 f"the tape that was to replace {self.path} is not whole: {self._writer.failure}",
-                hint=f"the old one is kept, the new one is in {part_path(self.path).name}",
+                hint=f"the old recording is unchanged, the new recording is in {part_path(self.path).name}",
             )
         try:
             kept = self._kept_lines(self._seed)

@@ -135,11 +135,11 @@ def _another(case: Case) -> Cause:
     return Cause(
         name="another_call",
         sure="likely",
-        text="Another call stands here: one is new, or the one that was recorded here is left out.",
+        text="A different call is made here: it is new, or the program left out the recorded call.",
         evidence=[
-            f"The recording has {_named(case.divergence.expected)} here, the program asks for "
+            f"The recording has {_named(case.divergence.expected)} here, but the program makes "
             f"{_named(case.divergence.observed)}.",
-            "The call itself is recorded nowhere.",
+            "The new call is not in the recording.",
         ],
         ways=[update_remedy(case), _adding(case)],
     )
@@ -250,8 +250,7 @@ def _hidden(case: Case) -> Iterator[Cause]:
         yield Cause(
             name="hidden",
             sure="certain",
-            text="What differs is not shown: text in it looks like a secret, so it is kept from recordings "
-            "and reports.",
+            text="The difference is not shown, because it contains text that looks like a secret.",
             evidence=[escape_controls(flag) for flag in said],
             ways=[
                 Remedy(
@@ -278,15 +277,15 @@ def _arguments(case: Case) -> Iterator[Cause]:
         f"{_said(other)} now, {_said(one)} when it was recorded." for one, other in pairs[:3]
     ]
     if found:
-        evidence.append(f"{_said(found[0])} stands in what is asked for.")
+        evidence.append(f"{_said(found[0])} occurs in the request.")
     yield Cause(
         name="arguments",
         sure="certain" if found else "possible",
-        text="The program was given other arguments than when it was recorded.",
+        text="The arguments of the program differ from the recording.",
         evidence=evidence,
-        ways=[Remedy(text="Replay it with those of the recording.", command=case.again.recorded)]
+        ways=[Remedy(text="Replay it with the recorded arguments.", command=case.again.recorded)]
         if case.again.recorded
-        else [Remedy(text="Replay it with those of the recording.")],
+        else [Remedy(text="Replay it with the recorded arguments.")],
     )
 
 
@@ -303,7 +302,7 @@ def _not_whole(case: Case) -> Iterator[Cause]:
             text="The recording ends early: its program was killed, and the recording closed afterwards.",
             ways=[
                 Remedy(text="Add what is missing.", command=case.again.add),
-                Remedy(text="Or record the whole run again.", command=case.again.rewrite),
+                Remedy(text="Or record the complete run again.", command=case.again.rewrite),
             ],
         )
 

@@ -75,7 +75,7 @@ def read_divergences(found: Any) -> list[ReportedDivergence]:
     if isinstance(found, dict) and isinstance(found.get("groups"), list):
         return [*_of_regress(found["groups"])]
     raise UsageError(
-        "this is no report, and no divergence",
+        "the file contains neither a report nor a divergence",
         hint="reenact run --replay … --report FILE writes one",
     )
 

@@ -73,18 +73,18 @@ _PARTS = {
     "history": _Words(
         "history",
         "likely",
-        "The program gives back another answer of the model than it was given: {}. What it keeps of "
-        "the conversation has changed.",
+        "The program sends back a model response that differs from the response it got: {}. Its "
+        "history of the conversation has changed.",
     ),
-    "tool_result": _Words("tool_result", "likely", "A tool gave another result than it did: {}."),
+    "tool_result": _Words("tool_result", "likely", "The result of a tool has changed: {}."),
     "tool_definition": _Words(
         "tool_definition", "certain", "The tools that are offered to the model have changed: {}."
     ),
     "model": _Words("model", "certain", "A different model is requested."),
-    "setting": _Words("setting", "certain", "The model is asked with other settings: {}."),
-    "paging": _Words("paging", "likely", "Another part of a list is asked for: {}."),
+    "setting": _Words("setting", "certain", "The settings of the model call have changed: {}."),
+    "paging": _Words("paging", "likely", "A different part of a list is requested: {}."),
     "arguments_of_tool": _Words(
-        "tool_arguments", "likely", "It is called with something else: {}."
+        "tool_arguments", "likely", "The arguments of the tool have changed: {}."
     ),
 }
 
@@ -134,7 +134,7 @@ def _trying(case: Case, gap: Gap) -> Iterator[Remedy]:
     if case.again.fork is not None and isinstance(gap.observed, str):
         start, end = case.again.fork
         yield Remedy(
-            text="To try it and keep what was recorded, fork the run: it goes on with the new one.",
+            text="To try the new model and keep the recording, fork the run: it continues with the new model.",
             command=f"{start} --model {shlex.quote(gap.observed)} {end}",
         )
 
@@ -149,7 +149,7 @@ def _where(found: _Found) -> str:
     return ", ".join(told[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
-_NEW = {"changed": "", "added": " is new", "removed": " is gone"}
+_NEW = {"changed": "", "added": " is new", "removed": " was removed"}
 
 
 def _words(found: _Found) -> Iterator[str]:

@@ -51,17 +51,15 @@ _COVER = (
     "again."
 )
 _CHANGING = {
-    "clock": _Words("clock", "certain", "A time in the request is another one in this run", _COVER),
-    "date": _Words("clock", "likely", "A date in the request is another one in this run", _COVER),
-    "duration": _Words("clock", "certain", "A duration in the request is another one", _COVER),
-    "chance": _Words(
-        "chance", "likely", "A random value or id in the request is another one", _COVER
-    ),
-    "id": _Words("chance", "possible", "An id is another one, and may be made by chance", _COVER),
+    "clock": _Words("clock", "certain", "A time in the request differs in this run", _COVER),
+    "date": _Words("clock", "likely", "A date in the request differs in this run", _COVER),
+    "duration": _Words("clock", "certain", "A duration in the request has changed", _COVER),
+    "chance": _Words("chance", "likely", "A random value or id in the request has changed", _COVER),
+    "id": _Words("chance", "possible", "An id has changed, and is possibly random", _COVER),
     "tmp_path": _Words(
         "tmp_path",
         "certain",
-        "A temporary path in the request is another one in this run",
+        "A temporary path in the request differs in this run",
         "Send the name of the file without its folder, or make the path in a function of yours with "
         "@reenact.boundary, and record again.",
     ),
@@ -69,12 +67,12 @@ _CHANGING = {
         "address",
         "certain",
         "The address of an object in memory is in the request: its repr() was sent",
-        "Give the object a __repr__ of its own, or send what it holds.",
+        "Define __repr__ for the object, or send its content.",
     ),
     "port": _Words(
         "port",
         "certain",
-        "A local server has another port than it had",
+        "The port of a local server has changed",
         "Give the server a fixed port, or replay with the address that was recorded.",
     ),
     "home": _Words(
@@ -86,7 +84,7 @@ _CHANGING = {
     "version": _Words(
         "version",
         "likely",
-        "A version number in the request is another one",
+        "A version number in the request has changed",
         "Replay with the packages that it was recorded with.",
     ),
 }
@@ -121,8 +119,8 @@ _REWRITTEN = {
     "items": _Words(
         "unordered",
         "certain",
-        "The same items stand in another order",
-        "Sort them before they are sent. A set has another order in every process (PYTHONHASHSEED).",
+        "The order of the items has changed",
+        "Sort them before they are sent. The order of a set differs in every process (PYTHONHASHSEED).",
     ),
 }
 
@@ -173,11 +171,11 @@ def _evidence(case: Case, words: _Words) -> Iterator[str]:
     source, said = _DRAWN[words.name]
     if source in case.draws:
         yield (
-            f"What the program's own modules draw from {said} is re-enacted, so this comes from where no "
-            "boundary is. `reenact run --explain-boundaries` shows what is covered."
+            f"Values that the program's own modules get from {said} are re-enacted, so this value comes "
+            "from code without a boundary. `reenact run --explain-boundaries` shows what is covered."
         )
     else:
-        yield f"The recording has no readings of {said}: in its replay that is the real one."
+        yield f"The recording has no values of {said}, so its replay uses live values."
 
 
 def _ways(
@@ -199,7 +197,7 @@ def _ways(
             yield only
     if words.name in _DRAWN and case.then and _DRAWN[words.name][0] not in case.draws:
         yield Remedy(
-            text="Record the whole run: reenact run --capture DIR -- CMD. Then it is re-enacted."
+            text="Record the complete run: reenact run --capture DIR -- CMD. Then it is re-enacted."
         )
     elif words.code:
         yield Remedy(text=words.code)

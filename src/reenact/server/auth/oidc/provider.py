@@ -225,6 +225,6 @@ def _read_secret(path: Path) -> str:
         text = ""
     if not text or len(text) > _LONGEST:
         raise UsageError(
-            f"there is no client secret in {path}", hint="a file with the secret and nothing else"
+            f"{path} contains no client secret", hint="use a file that contains only the secret"
         )
     return text

@@ -153,7 +153,7 @@ def _one(context: RequestContext, name: str) -> str:
     """A parameter that is there at most once."""
     found = context.request.query_params.getlist(name)
     if len(found) > 1:
-        raise Problem("malformed", f"{name} is there more than once")
+        raise Problem("malformed", f"{name} occurs more than once")
     return found[0] if found else ""
 
 
@@ -210,10 +210,10 @@ async def identify(
             return identity
         more = await provider.userinfo(given.access_token)
         if more and more.get("sub") != identity.subject:
-            raise TokenRefused("it is about somebody else than the rest")
+            raise TokenRefused("the user info belongs to a different user")
         return identity_of({**more, "sub": identity.subject})
     except TokenRefused as error:
-        raise _refused(f"what the provider sent is not good: {error}") from None
+        raise _refused(f"invalid response from the provider: {error}") from None
 
 
 async def sign_in_as(
@@ -221,7 +221,7 @@ async def sign_in_as(
 ) -> Opened:
     """Open a session for the account of an identity. Raises :class:`Problem`."""
     if not identity.email:
-        raise _refused("the provider names no e-mail address, or has not verified it")
+        raise _refused("the provider sent no verified e-mail address")
     tenant = provider.settings.tenant or attempt.tenant
     async with server.database.platform(write=True) as transaction:
         users = await platform.users_by_email(transaction, plain_email(identity.email))
@@ -246,7 +246,7 @@ async def sign_in_as(
         await server.auditor.write(transaction.scope(user.tenant), record)
     if not same:
         raise _refused(
-            "this address belonged to somebody else at the provider when the account was first used",
+            "this address belonged to a different user of the provider when the account was first used",
             hint="ask a tenant administrator to remove the account and invite you again",
         )
     return opened
@@ -266,7 +266,7 @@ async def _is_same(
 def _only(users: list[User]) -> User:
     if not users:
         raise _refused(
-            "nobody with this address has an account here",
+            "no account has this address",
             hint="ask a tenant administrator to invite you",
         )
     if len(users) > 1:

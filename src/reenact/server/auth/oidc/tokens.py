@@ -90,12 +90,12 @@ def check_id_token(
             },
         )
     except jwt.PyJWTError:
-        raise TokenRefused("its signature is not that of the issuer") from None
+        raise TokenRefused("its signature is not from the issuer") from None
     _check_audience(claims, expected)
     _check_times(claims, expected.now)
     nonce = claims.get("nonce")
     if not isinstance(nonce, str) or not _same(nonce, expected.nonce):
-        raise TokenRefused("its nonce is another one")
+        raise TokenRefused("its nonce does not match")
     return claims
 
 
@@ -103,7 +103,7 @@ def identity_of(claims: Mapping[str, Any]) -> Identity:
     """Return the identity of verified claims. Raises :class:`TokenRefused` without a subject."""
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT:
-        raise TokenRefused("it does not say who it is about")
+        raise TokenRefused("it has no valid subject")
     verified = claims.get("email_verified") is True and isinstance(email, str)
     return Identity(subject, str(email) if verified else "")
 
@@ -119,13 +119,13 @@ def _header(token: str) -> dict[str, Any]:
     except (Base64Error, ValueError, msgspec.DecodeError):
         raise TokenRefused("its header cannot be read") from None
     if header.keys() - _HARMLESS:
-        raise TokenRefused("its header says more than it may")
+        raise TokenRefused("its header has fields that are not allowed")
     if not isinstance(header.get("alg"), str) or header["alg"] not in ALGORITHMS:
         raise TokenRefused("its algorithm is not allowed")
     if str(header.get("typ", "")).lower() not in _TYPES:
-        raise TokenRefused("it is a token of another type")
+        raise TokenRefused("its type is not allowed")
     if not isinstance(header.get("kid", ""), str):
-        raise TokenRefused("the id of its key is none")
+        raise TokenRefused("its key id is not a string")
     return header
 
 
@@ -135,7 +135,7 @@ def _key(header: Mapping[str, Any], algorithm: str, keys: Sequence[Mapping[str, 
     if "kid" in header:
         fitting = [key for key in fitting if key.get("kid") == header["kid"]]
     if len(fitting) != 1:
-        raise TokenRefused("its key is not one of the issuer's")
+        raise TokenRefused("its key does not belong to the issuer")
     try:
         key = jwt.PyJWK(dict(fitting[0]), algorithm=algorithm)
     except (jwt.PyJWTError, ValueError, TypeError):
@@ -162,11 +162,11 @@ def _check_audience(claims: Mapping[str, Any], expected: Expected) -> None:
     audience, party = claims.get("aud"), claims.get("azp")
     audiences = audience if isinstance(audience, list) else [audience]
     if expected.client_id not in audiences:
-        raise TokenRefused("it is for somebody else")
+        raise TokenRefused("its audience is a different client")
     if len(audiences) > 1 and party is None:
-        raise TokenRefused("it is for several, and does not say for whom it was made")
+        raise TokenRefused("it has several audiences but no authorized party")
     if party is not None and party != expected.client_id:
-        raise TokenRefused("it was made for somebody else")
+        raise TokenRefused("its authorized party is a different client")
 
 
 def _check_times(claims: Mapping[str, Any], now: float) -> None:
@@ -185,7 +185,7 @@ def _number(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TokenRefused(f"its {name} is no time")
+        raise TokenRefused(f"its {name} is not a time")
     return value
 
 

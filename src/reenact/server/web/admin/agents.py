@@ -84,11 +84,15 @@ def _others(context: RequestContext) -> Html:
     """Return links to offline app agents and to the agents of other apps."""
     app = context.query("app")
     gone = context.query("all") == "true"
-    said = "Only those that were heard within a day" if gone else "Also those not heard for a day"
+    said = (
+        "Only agents with a heartbeat within a day"
+        if gone
+        else "Include agents without a heartbeat for a day"
+    )
     return tag(
         "p",
         link(url("/agents", app=app, all="" if gone else "true"), said),
-        (" · ", link(url("/agents", all="true" if gone else ""), "Those of all apps"))
+        (" · ", link(url("/agents", all="true" if gone else ""), "Agents of all apps"))
         if app
         else None,
     )
@@ -171,7 +175,8 @@ def connect_instructions(context: RequestContext) -> Html:
             tag("li", *_install()),
             tag("li", "Tell the app, as it starts:", copyable(_lines(context, "shop", "staging"))),
             tag(
-                "li", "Send it a request. What came in is in the history then, and can be replayed."
+                "li",
+                "Send a request to the app. The exchange then appears in the history and can be replayed.",
             ),
             class_="steps",
         ),
@@ -211,11 +216,11 @@ def key_instructions(context: RequestContext, app: str, environment: str, *, lis
     kinds = fragment(
         tag("b", environment),
         " counts as production until ",
-        link(url("/environments", name=environment), "it is said what it is"),
+        link(url("/environments", name=environment), "its kind is set"),
         ".",
     )
     return fragment(
-        tag("p", "The app gets it as REENACT_AGENT_KEY, and is told where this server is:"),
+        tag("p", "Pass the key as REENACT_AGENT_KEY, together with the address of this server:"),
         copyable(_lines(context, app, environment)),
         None if listed else tag("p", kinds),
     )

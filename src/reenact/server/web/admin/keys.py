@@ -29,7 +29,7 @@ from reenact.server.web.components.tables import pager, table
 
 __all__ = ["do_add_key", "do_revoke_key", "show_keys"]
 
-_ONCE: Final = "It is shown now and never again."
+_ONCE: Final = "The key is shown only once."
 
 
 async def show_keys(context: RequestContext) -> Response:
@@ -48,14 +48,14 @@ async def _keys(context: RequestContext, *told: Child, problem: Problem | None =
         "Keys",
         alert(problem) if problem is not None else None,
         *told,
-        table(heads, rows, none="There are no keys.", caption="Keys"),
+        table(heads, rows, none="No keys yet.", caption="Keys"),
         pager(context, found.next) if context.request.method == "GET" else None,
         tag("section", tag("h2", "A key for an agent"), _for_agent(context)),
         tag(
             "section",
             tag("h2", "A key for a program"),
             _for_program(context),
-            tag("p", "What programs can do with it: ", link("/api/docs", "the API"), class_="dim"),
+            tag("p", "Use it with ", link("/api/docs", "the API"), class_="dim"),
         ),
         here="/keys",
         status=200 if problem is None else problem.status,
@@ -64,7 +64,7 @@ async def _keys(context: RequestContext, *told: Child, problem: Problem | None =
 
 def _row(context: RequestContext, one: KeyView, owner: str) -> tuple[Child, ...]:
     place = " in ".join(filter(None, (one.app, one.environment)))
-    warning = "Whoever uses it is cut off at once."
+    warning = "Programs that use this key lose access immediately."
     return (
         tag("b", one.name),
         one.kind,

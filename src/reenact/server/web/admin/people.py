@@ -74,7 +74,7 @@ async def _people(
         pager(context, found.next) if context.request.method == "GET" else None,
         tag(
             "section",
-            tag("h2", "Invite somebody"),
+            tag("h2", "Invite a user"),
             form(
                 context,
                 "/people",
@@ -127,7 +127,7 @@ def _more(context: RequestContext, user: UserView) -> Html:
         input_field("Only for app", "app"),
         button="Grant",
     )
-    again = "The password so far and all sessions end; there is a new link."
+    again = "The current password and all sessions become invalid. A new link is created."
     gone = "Their grants, sessions and keys end with them."
     return fragment(
         folded("Grant …", add),

@@ -69,7 +69,7 @@ async def _environments(context: RequestContext, problem: Problem | None = None)
         context,
         "Environments",
         alert(problem) if problem is not None else None,
-        tag("p", "What is not listed counts as production.", class_="dim"),
+        tag("p", "Environments that are not listed count as production.", class_="dim"),
         table(
             ("Name", "Kind", "Look at", ""),
             rows,

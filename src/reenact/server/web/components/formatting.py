@@ -281,7 +281,7 @@ def _kind(body: Body) -> str:
 
 def _body(body: Body) -> Html:
     if body.clipped is not None:
-        return tag("p", f"{size(body.clipped)}, too large to be kept", class_="dim")
+        return tag("p", f"{size(body.clipped)}, too large to be stored", class_="dim")
     if body.type == "none":
         return tag("p", "none", class_="dim")
     if body.type == "bytes":

@@ -232,7 +232,7 @@ def time_filter(context: RequestContext) -> Html:
 def spans(context: RequestContext) -> list[tuple[str, str]]:
     """Return the options of ``within``, including a custom value from the address."""
     now = context.query("within")
-    other = [(now, "as the address says")] if now not in ("", *(one for one, _ in _SPANS)) else []
+    other = [(now, "as in the address")] if now not in ("", *(one for one, _ in _SPANS)) else []
     return [("", "any time"), *_SPANS, *other]
 
 

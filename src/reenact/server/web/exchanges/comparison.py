@@ -35,7 +35,7 @@ _VERDICTS: Final = {
     "equivalent": "Only noise differs.",
     "fixed": "The {} failed; the {} did not.",
     "regressed": "The {} went well; the {} did not.",
-    "diverged": "What the {} did, the {} did otherwise.",
+    "diverged": "The {} and the {} behaved differently.",
 }
 REPLAYED: Final = ("original", "replay")
 PARTS: Final = ("steps", "calls", "divergences")
@@ -242,7 +242,7 @@ def _processor(beside: Beside, one: ProcessorChange) -> Html:
 
 
 def _call(beside: Beside, one: CallChange) -> Html:
-    answer = {"recorded": "got the recorded answer", "refused": "was refused"}.get(one.answer, "")
+    answer = {"recorded": "got the recorded response", "refused": "was refused"}.get(one.answer, "")
     head = fragment(
         _state(one.state),
         " ",

@@ -168,7 +168,7 @@ def _id(exchange_id: str) -> Html:
 def _came_out(found: ExchangeView) -> Html:
     if found.result is not None:
         return payload(found.result)
-    why = "Nothing: it failed before there was an answer." if found.error else "Nothing."
+    why = "Nothing: the exchange failed before a response." if found.error else "Nothing."
     return tag("p", why, class_="dim")
 
 

@@ -77,7 +77,7 @@ async def show_history(context: RequestContext) -> Response:
 
 def _nothing() -> Html:
     """Return the empty state of a tenant without exchanges, or without access to them."""
-    return tag("p", "There are no exchanges yet that you may read.", class_="none")
+    return tag("p", "No exchanges yet that you are allowed to read.", class_="none")
 
 
 def _hidden(context: RequestContext) -> Html | None:
@@ -195,7 +195,7 @@ async def show_replays(context: RequestContext) -> Response:
         *("Requested (UTC)", "Replay of", "App", "Environment", "State", "Verdict", "By", "Reason"),
     )
     rows = (_replay(one, kinds.get(one.environment, "production")) for one in found.items)
-    none = "There are no such replays. Choose an exchange in the history, and replay it."
+    none = "No replays match these filters. Choose an exchange in the history and replay it."
     listed = table(heads, rows, none=none, caption="Replays, newest first", brief=True)
     return page(
         context,

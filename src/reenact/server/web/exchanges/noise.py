@@ -57,9 +57,9 @@ __all__ = [
 
 _KINDS: Final = ("ignore", "present", "regex", "tolerance", "unordered")
 _WORDS: Final = (
-    ("ignore", "whatever stands there, or does not"),
-    ("present", "both have something there"),
-    ("regex", "both match the pattern as a whole"),
+    ("ignore", "any value or no value"),
+    ("present", "both have a value"),
+    ("regex", "both match the complete pattern"),
     (
         "tolerance",
         "numbers that are near each other: at most absolute apart, or relative times the "
@@ -100,7 +100,10 @@ async def _routes(context: RequestContext) -> Response:
     return page(
         context,
         "Noise",
-        tag("p", "What differs in every run, such as ids and times, and does not count."),
+        tag(
+            "p",
+            "Values that differ in every run, such as ids and times, and are ignored in comparisons.",
+        ),
         table(("Route", "App", "Rules"), rows, none=none, caption="Routes with noise rules"),
         here="/replays",
     )
@@ -162,8 +165,8 @@ def _named(app: str, route: str) -> tuple[Html, Html]:
 
 
 def _learn(context: RequestContext, app: str, route: str, pairs: list[ReplayPair]) -> Html:
-    words = "What differs between two replays in which nothing was changed is noise."
-    none = "There are no two completed replays of one exchange of this route without an edit."
+    words = "Differences between two replays without edits are noise."
+    none = "Replay an exchange of this route twice without edits first."
     choices = [
         tag(
             "option",
@@ -191,7 +194,7 @@ def _add(context: RequestContext, app: str, route: str) -> Html:
             context,
             "/noise",
             *_named(app, route),
-            input_field("Where, such as /result/body/id", "path", required=True, wide=True),
+            input_field("Path, such as /result/body/id", "path", required=True, wide=True),
             select_field("What may differ", "kind", _KINDS),
             input_field("Pattern (regex)", "pattern"),
             input_field("Absolute (tolerance)", "absolute"),
@@ -200,7 +203,7 @@ def _add(context: RequestContext, app: str, route: str) -> Html:
             button="Add it",
         ),
         folded(
-            "What the kinds mean",
+            "Kinds of rules",
             kinds,
             tag(
                 "p",
@@ -226,7 +229,7 @@ async def do_remove_rule(context: RequestContext) -> Response:
     try:
         gone = msgspec.json.decode(sent.one("rule"), type=NoiseRule)
     except msgspec.DecodeError:
-        raise Problem("invalid", "this is no rule", field="rule") from None
+        raise Problem("invalid", "not a noise rule", field="rule") from None
     return await _changed(context, sent, lambda old: tuple(one for one in old if one != gone))
 
 
@@ -263,7 +266,7 @@ def _rule(sent: Form) -> NoiseRule:
         words = {name: sent.one(name) for name in ("path", "kind", "pattern", "note")}
         return msgspec.convert({**words, **sizes}, NoiseRule)
     except (ValueError, msgspec.ValidationError) as error:
-        raise Problem("invalid", f"this is no rule: {error}") from None
+        raise Problem("invalid", f"not a noise rule: {error}") from None
 
 
 _NOTE = "hidden by hand"
@@ -379,4 +382,6 @@ def _found(now: Comparison, path: str) -> tuple[tuple[str, ...], Changed | None]
         place = (*root, *parse_pointer(change.path)) if change is not None else root
         if format_pointer(place) == path:
             return root, change
-    raise Problem("not_found", "nothing differs there any more", hint="it may be hidden already")
+    raise Problem(
+        "not_found", "nothing differs there any more", hint="it is possibly hidden already"
+    )

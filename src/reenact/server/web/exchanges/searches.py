@@ -50,7 +50,7 @@ async def _list(context: RequestContext, problem: Problem | None = None) -> Resp
     cursor = context.query("cursor") if context.request.method == "GET" else ""
     found = await searches.list_searches(context, cursor, PAGE_SIZE)
     heads = ("Name", "Finds", "By", "Saved (UTC)", "")
-    none = "There are no saved searches. Search in the history, and save what you looked for."
+    none = "No saved searches yet. Search in the history and save the search."
     rows = (_row(context, one) for one in found.items)
     return page(
         context,
@@ -138,8 +138,8 @@ def _form(
         ),
         tag(
             "p",
-            "Everybody in this tenant sees it, and finds what they may read. The last hour, day or "
-            "week is counted back from when it is used.",
+            "All users of this tenant see the search and get the results that they are allowed to "
+            "read. The last hour, day or week is relative to the time of use.",
             class_="dim",
         ),
         here="/exchanges",
@@ -222,7 +222,7 @@ def as_search(found: dict[str, Any]) -> Search:
     try:
         return msgspec.convert(found, Search)
     except msgspec.ValidationError as error:
-        raise Problem("invalid", f"this is no search: {error}") from None
+        raise Problem("invalid", f"not a search: {error}") from None
 
 
 def to_text(search: dict[str, Any]) -> str:
@@ -235,7 +235,7 @@ def from_text(text: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.DecodeError:
-        raise Problem("invalid", "this is no search", field="search") from None
+        raise Problem("invalid", "not a search", field="search") from None
     as_search(found)
     return found
 

@@ -46,7 +46,7 @@ def exchange_timeline(
     """Return a part of the timeline, and the calls in it."""
     rows = [*timeline_rows(found, told)]
     if not rows:
-        return tag("p", "It has no steps, and made no calls.", class_="dim"), []
+        return tag("p", "This exchange has no steps and made no calls.", class_="dim"), []
     shown, drawn = part.of(rows, partial(_row, found=found, documents=payload_steps(found)))
     timeline = fragment(
         tag("p", _counted(found, told), class_="dim"),
@@ -143,11 +143,11 @@ def _call(told: CallDetails) -> Iterator[Child]:
     call = told.call
     otherwise = call.asked is not msgspec.UNSET
     if call.refused is True:
-        yield tag("p", "It is not in the recording, and got no answer.", class_="wrong")
+        yield tag("p", "This call is not in the recording and got no response.", class_="wrong")
     elif told.served:
         yield tag("p", _from_recording(told), class_="dim")
     if otherwise:
-        yield _label("Asked in this replay")
+        yield _label("Request in this replay")
         yield http_message(call.asked)
     request = "Recorded request that was answered" if otherwise else "Request"
     for name, item in ((request, call.request), ("Answer", call.response), ("Error", call.error)):

@@ -140,7 +140,7 @@ def plan_of(found: BatchView) -> Html:
                 ("Confirmed by", found.confirmed_by),
             )
         ),
-        table(heads, rows, none="Nothing was found.", caption="Where it would run"),
+        table(heads, rows, none="Nothing was found.", caption="Target apps and environments"),
     )
 
 
@@ -157,7 +157,7 @@ def progress_of(found: BatchView) -> Html:
     said += f", {progress.asked:,} under way." if progress.asked else "."
     waits = f" It waits: {found.hindered.replace('_', ' ')}." if found.hindered else ""
     return fragment(
-        tag("progress", max=max(whole, 1), value=done, aria_label="How far it is"),
+        tag("progress", max=max(whole, 1), value=done, aria_label="Progress"),
         tag("p", said, waits),
         facts(
             (

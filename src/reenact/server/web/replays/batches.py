@@ -89,7 +89,7 @@ async def show_batches(context: RequestContext) -> Response:
     """Handle the list of batches."""
     found = await search_batches(context, context.query("state"), page_of(context))
     heads = ("Planned (UTC)", "Batch", "State", "Exchanges", "Verdicts", "By", "Reason")
-    none = "There are no batches. Search in the history, and replay all that is found."
+    none = "No batches yet. Search in the history and replay all results."
     listed = table(
         heads,
         map(_row, found.items),
@@ -267,12 +267,12 @@ def _actions(
                 context,
                 url("/batches/{}/cancel", found.batch_id),
                 "Drop the plan",
-                "It is gone then.",
+                "This plan cannot be run afterwards.",
             ),
             class_="actions",
         )
     elif not over:
-        warning = "What waits is not tried any more; replays under way are told to end."
+        warning = "Waiting replays are not started. Running replays are cancelled."
         yield confirm_button(context, url("/batches/{}/cancel", found.batch_id), "Cancel", warning)
 
 
@@ -332,7 +332,7 @@ _MODES: Final = (
     ("live", "live"),
 )
 _VARIABLES: Final = (("current", "current values"), ("recorded", "recorded values"))
-_REVISIONS: Final = (("current", "as it is now"), ("same", "only if it is as it was"))
+_REVISIONS: Final = (("current", "the current route"), ("same", "only if it is unchanged"))
 _UNSAID: Final = BatchRequest()
 
 
@@ -369,7 +369,7 @@ def _form(
         "Replay many",
         alert(problem) if problem is not None else None,
         tag("p", f"All exchanges of {saved or 'this search'}, 10,000 at most:"),
-        facts(said) if said else tag("p", "every exchange that is no replay", class_="wrong"),
+        facts(said) if said else tag("p", "every exchange except replays", class_="wrong"),
         form(
             context,
             "/batches",

@@ -225,7 +225,7 @@ def find_json_mistake(text: str) -> SyntaxMistake | None:
         return SyntaxMistake(f"not JSON: {error.msg.removesuffix(' at')}", error.pos)
     except (ValueError, RecursionError):
         pass  # too many digits, too deep: the first place of that is found below
-    return next(_strictly(text), SyntaxMistake("not JSON that can be kept", 0))
+    return next(_strictly(text), SyntaxMistake("not JSON that can be stored", 0))
 
 
 def _is_taken(body: Body) -> bool:
@@ -261,10 +261,10 @@ def _strictly(text: str) -> Iterator[SyntaxMistake]:
 
 def _of_text(text: str, keys: set[str] | None) -> Iterator[str]:
     if _HALF.search(text):
-        yield "half of a surrogate pair is no text"
+        yield "text contains half of a surrogate pair"
     if keys is not None:
         if text in keys:
-            yield f"the key {text[:80]!r} stands twice in one object"
+            yield f"the key {text[:80]!r} occurs twice in one object"
         keys.add(text)
 
 
@@ -291,7 +291,7 @@ def find_base64_mistake(text: str) -> SyntaxMistake | None:
     if early is not None:
         return SyntaxMistake("not base64: something follows the =", early.end())
     return SyntaxMistake(
-        "not base64: the last of its groups of four is not whole", len(text.rstrip())
+        "not base64: the last group of four characters is incomplete", len(text.rstrip())
     )
 
 

@@ -52,10 +52,10 @@ __all__ = [
     "read_options",
 ]
 
-_AGAIN: Final = "Sending it again as it was makes no second replay."
+_AGAIN: Final = "Sending the unchanged form again starts no second replay."
 _OTHERWISE: Final = (
-    "Something else is in it now, and nothing was done. Press Replay once more, and what is in it "
-    "becomes a replay of its own."
+    "Its content has changed since then, so nothing was done. Press Replay once more to request a "
+    "separate replay."
 )
 
 
@@ -333,8 +333,8 @@ def _payload(exchange: Exchange, draft: Draft, mistakes: Sequence[Mistake]) -> H
         _wrong("properties", mistakes),
         tag(
             "p",
-            f"Removed before it was stored: {redacted}. What you leave as it is, the agent puts in "
-            "again, if it was given credentials.",
+            f"Redacted before it was stored: {redacted}. The app agent restores values that you leave "
+            "unchanged, if it has credentials.",
             class_="dim",
         )
         if redacted
@@ -455,8 +455,8 @@ def _variables(options: Options) -> Iterator[Html]:
 
 
 def _revisions(options: Options) -> Iterator[Html]:
-    yield _radio("revision", "current", "the route as it is now", options.revision)
-    yield _radio("revision", "same", "only if it is as it was recorded", options.revision)
+    yield _radio("revision", "current", "the current route", options.revision)
+    yield _radio("revision", "same", "only if it is unchanged", options.revision)
 
 
 def _radio(name: str, value: str, label: str, now: str) -> Html:

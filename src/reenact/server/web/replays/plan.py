@@ -162,7 +162,7 @@ def _where(outlook: ReplayPlan) -> Html | None:
     if goal is None:
         return None
     production = goal.kind == "production"
-    agent = "nobody is there" if goal.agent is None else goal.agent.name or goal.agent.agent_id
+    agent = "none is online" if goal.agent is None else goal.agent.name or goal.agent.agent_id
     return tag(
         "div",
         tag(
@@ -190,7 +190,7 @@ def _permissions(names: Sequence[Permission]) -> Html:
 
 def _edit(wanted: ReplayRequest, start: Payload, made: Payload) -> Html:
     if made == start:
-        return tag("p", "The payload is as it was recorded.", class_="dim")
+        return tag("p", "The payload is unchanged.", class_="dim")
     said = wanted.patch if wanted.patch is not None else wanted.modified_payload
     name = "Patch" if wanted.patch is not None else "Sections in place of the recorded ones"
     return fragment(
@@ -228,7 +228,7 @@ CALLS: Final[dict[Boundaries, str]] = {
     "as well, and is reported. A call without a counterpart in the recording is refused.",
     "recorded_then_live": "A recorded call gets its recorded response. Every other call is made for "
     "real.",
-    "live": "Every outbound call is made for real, and has the same effects as the first time.",
+    "live": "Every outbound call is made for real and has real effects again.",
 }
 _LIVE: Final = "A live replay refuses nothing: drivers and files work as in any request."
 _MEMORY: Final = (

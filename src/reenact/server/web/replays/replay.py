@@ -61,7 +61,7 @@ _WAY: Final = (
     ("running", "Running", "started_at"),
 )
 
-_SAME: Final = "This is the replay that came of it; there is no second one."
+_SAME: Final = "This is the resulting replay. No second replay was started."
 
 
 async def show_replay(context: RequestContext) -> Response:
@@ -141,7 +141,7 @@ def _step(label: str, at: int, now: bool, since: int) -> Html:
 
 
 def _about(context: RequestContext, found: ReplayView, agent: Child) -> Html:
-    edit = folded("Edit that was asked for", block(pretty(found.patch))) if found.patch else None
+    edit = folded("Requested edit", block(pretty(found.patch))) if found.patch else None
     return fragment(
         facts(
             (
@@ -260,18 +260,21 @@ WAYS_OUT: Final[dict[str, tuple[str, Way]]] = {
     "signature_invalid": ("The agent has registered with another server: restart the app.", ""),
     "expired": ("Compare the clocks of server and app, and ask for it again.", "form"),
     "nonce_reused": ("Ask for it again.", "form"),
-    "wrong_agent": ("Look at which agents there are.", "agents"),
+    "wrong_agent": ("Check the list of agents.", "agents"),
     "not_replayable": ("Give what is missing in the form, or credentials to the agent.", "form"),
     "drivers_undeclared": (
         "Declare the drivers in the app and replay the exchange again.",
         "agents",
     ),
     "no_recording": ("Let its calls go out: recorded then live, or live.", "form"),
-    "revision_mismatch": ("Replay it through the route as it is now.", "form"),
+    "revision_mismatch": ("Replay it through the current route.", "form"),
     "route_unknown": ("The app has no such route any more: choose another agent.", "form"),
     "busy": ("Wait until its other replays have ended.", "agents"),
     "depth": ("Replay the original instead.", "original"),
-    "agent_restarted": ("Ask for it again: what was begun is not begun anew by itself.", "form"),
+    "agent_restarted": (
+        "Request it again: an interrupted replay is not restarted automatically.",
+        "form",
+    ),
     "source_unavailable": ("The agent could not get the recording: does it reach this server?", ""),
     "internal": ("Look at the log of the app.", ""),
     "not_delivered": ("Is the app running? Look at its agents.", "agents"),
