@@ -12,7 +12,7 @@ from pathlib import Path
 import reenact
 from bench import agent
 from bench.measure import Row, Setting, at_most, fact, interleave, ratio, wall
-from reenact.runs.regression.performers import Job, Performer, make_performer
+from reenact.runs.regression.jobs import Job, Performer, make_performer
 
 TITLE = "many recordings re-enacted"
 

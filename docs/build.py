@@ -23,7 +23,7 @@ from reenact.cli._parser import Command, Group, find_command, make_parser
 from reenact.engine.divergence.model import divergence_schema
 from reenact.format import manifest
 from reenact.format.event import Envelope
-from reenact.format.payloads import PAYLOADS
+from reenact.format.event_fields import PAYLOADS
 from reenact.hermetic.network_libraries import BUILT_ON, NETWORK_LIBRARIES
 from reenact.lenses.registry import PROVIDERS
 from reenact.lenses.registry import TABLE as LENSES

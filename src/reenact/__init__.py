@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from reenact.exchange.context import is_replay
     from reenact.format.canonical import canonical, digest
     from reenact.format.event import Draft, Event
-    from reenact.format.manifest import Manifest
-    from reenact.format.payloads import (
+    from reenact.format.event_fields import (
         ErrorInfo,
         LlmRequest,
         LlmResponse,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
         ToolCall,
         ToolResult,
     )
+    from reenact.format.manifest import Manifest
     from reenact.policy.model import Ignore, Policy
     from reenact.policy.redaction.redactor import Redactor
     from reenact.scope import session
@@ -107,7 +107,7 @@ _HOME = {
     "reenact.format.canonical": ("canonical", "digest"),
     "reenact.format.event": ("Draft", "Event"),
     "reenact.format.manifest": ("Manifest",),
-    "reenact.format.payloads": (
+    "reenact.format.event_fields": (
         "ErrorInfo",
         "LlmRequest",
         "LlmResponse",

@@ -11,7 +11,7 @@ import random as _random
 import uuid as _uuid
 from operator import index as _index
 
-from reenact.boundaries.random.draws import ANYBODY, apart, bits, drawn, text
+from reenact.boundaries.random.recorded_values import ANYBODY, apart, bits, drawn, text
 from reenact.engine.session.current import current
 
 __all__ = [

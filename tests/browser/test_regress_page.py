@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reenact.engine.divergence.model import Divergence, Gap, Recorded, Seen
+from reenact.runs.regression.jobs import Job
 from reenact.runs.regression.outcomes import Outcome, Tally, diverged
-from reenact.runs.regression.performers import Job
 from reenact.runs.regression.report import Header
 from reenact.runs.regression.report import html_page as document
 from tests.browser.conftest import Page

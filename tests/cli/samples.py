@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reenact.format.payloads import (
+from reenact.format.event_fields import (
     ErrorInfo,
     LlmRequest,
     LlmResponse,

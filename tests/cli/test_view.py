@@ -9,8 +9,8 @@ import pytest
 
 import reenact
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_run
 from reenact.views.html.run_page import Window, contents
+from reenact.views.recorded_calls import read_run
 from tests.cli.conftest import Run
 
 

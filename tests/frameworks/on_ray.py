@@ -17,8 +17,8 @@ from typing import Any
 
 import reenact
 from reenact.cli.main import main
-from reenact.runs.regression.engines import RayEngine
-from reenact.runs.regression.performers import Job
+from reenact.runs.regression.executors import RayEngine
+from reenact.runs.regression.jobs import Job
 
 AGENT = """
 import os

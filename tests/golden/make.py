@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from reenact.format.canonical import digest
 from reenact.format.event import Draft
-from reenact.format.manifest import FORMAT, Model, Origin, PolicyRef, RedactionInfo, Seed
-from reenact.format.payloads import (
+from reenact.format.event_fields import (
     ErrorInfo,
     LlmRequest,
     LlmResponse,
@@ -36,6 +35,7 @@ from reenact.format.payloads import (
     ToolCall,
     ToolResult,
 )
+from reenact.format.manifest import FORMAT, Model, Origin, PolicyRef, RedactionInfo, Seed
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.pack import pack
 from reenact.store.reader import open_recording

@@ -30,7 +30,7 @@ from reenact.agents import (
     run_agent_async,
 )
 from reenact.errors import CapabilityDenied, DivergenceError, UsageError, ValueRefused
-from reenact.format.payloads import StateMutation
+from reenact.format.event_fields import StateMutation
 from reenact.policy.model import CapabilityRule, Policy
 from reenact.testing import memory_session
 from reenact.tools.llm import llm

@@ -29,7 +29,7 @@ import pytest
 import reenact
 from reenact import rng
 from reenact.errors import DivergenceError, PolicyRefused
-from reenact.format.draws import load_run
+from reenact.format.draw_runs import load_run
 from reenact.format.event import Event
 from reenact.policy.model import BoundaryRule, Policy
 

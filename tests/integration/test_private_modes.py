@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.client.journal import Journal
+from reenact.exchange.client.command_journal import Journal
 from reenact.exchange.client.slots import claim_slot
 from reenact.exchange.client.spool import DeadLetters, Spool
 from reenact.exchange.client.workers import Notices

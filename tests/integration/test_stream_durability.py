@@ -23,8 +23,8 @@ import reenact
 from reenact import DivergenceError, Session, open_recording, verify
 from reenact.boundaries.http.api import Head, Request, ask
 from reenact.cli.main import main as reenact_command
-from reenact.store.journal import journal_path
 from reenact.store.recover import Recovery, recover
+from reenact.store.stream_journal import journal_path
 from tests.clocks import start_clock
 from tests.integration.processes import Acks, start_program
 

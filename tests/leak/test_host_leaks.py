@@ -12,7 +12,7 @@ import pytest
 import reenact
 from reenact import DivergenceError
 from reenact.engine.session.settings import resolve_settings
-from reenact.format.draws import load_aside
+from reenact.format.draw_runs import load_aside
 from reenact.policy.model import Files, Policy
 from reenact.runs.replay_checks import compare_arguments
 from tests.leak.planted import SHAPES, Plant, plant_shape

@@ -436,7 +436,7 @@ def test_without_a_list_nothing_of_ours_is_imported(
 
         def test_it():
             assert not [name for name in sys.modules if name.startswith("reenact.engine")]
-            assert "reenact.policy.cases" not in sys.modules
+            assert "reenact.policy.json_tests" not in sys.modules
         """
     )
     pytester.makefile(".json", data="{}")

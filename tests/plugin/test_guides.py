@@ -43,7 +43,7 @@ def test_the_guide_to_tests_shows_what_happens(project: Project) -> None:
 
 
 def test_the_guide_names_every_option_and_every_argument() -> None:
-    from reenact.pytest_plugin.cassette_request import MODES, argument_types
+    from reenact.pytest_plugin.cassette_marker import MODES, argument_types
     from reenact.pytest_plugin.options import SETTINGS
 
     text = (GUIDES / "pytest.md").read_text("utf-8")

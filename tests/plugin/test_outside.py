@@ -199,7 +199,7 @@ def test_cassettes_lie_where_the_settings_say(project: Project) -> None:
 ITEMS = """
 import pathlib
 import pytest
-from reenact.pytest_plugin.cassette_request import CassetteRequest
+from reenact.pytest_plugin.cassette_marker import CassetteRequest
 from world import get
 
 

@@ -18,9 +18,9 @@ from reenact.format.event import Event, lane_order
 from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.sinks.memory import MemorySource, memory_source
-from reenact.views.calls import RecordedCall, read_run
 from reenact.views.compare import Change, Comparison
 from reenact.views.content import ContentReader
+from reenact.views.recorded_calls import RecordedCall, read_run
 
 RULES = Rules(ignore_paths=("$..at",))
 KINDS = ["get", "tool", "ask", "open", "state", "draw", "when", "late"]

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from reenact.errors import UsageError
-from reenact.server.http_client import Unreachable, check_url, send_request
+from reenact.server.outgoing_http import Unreachable, check_url, send_request
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -139,7 +139,7 @@ def enter_session(config: ReplayConfig, warn: Warn) -> Session | None:
 
 
 def _unwritten(config: ReplayConfig, reason: str, warn: Warn) -> Session:
-    from reenact.engine.recording.sinks import open_without_output  # few runs need it
+    from reenact.engine.recording.session_sinks import open_without_output  # few runs need it
 
     root = _root()
     settings = _settings(config, runs_folder(root) / "unwritten", warn, root=root)

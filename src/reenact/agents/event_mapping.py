@@ -28,7 +28,7 @@ from reenact.engine.codecs import PLAIN_CODEC, copy_value
 from reenact.engine.session.session import Session
 from reenact.errors import ReenactError, UsageError
 from reenact.format.event import Data
-from reenact.format.payloads import Nondeterministic, RunEnd, RunStart, StateMutation
+from reenact.format.event_fields import Nondeterministic, RunEnd, RunStart, StateMutation
 
 __all__ = ["TABLE", "Adapter", "Mapper", "Row", "capture_event"]
 

@@ -16,7 +16,7 @@ from weakref import ref
 
 from reenact.boundaries.http.api import Errors, Reply, Request, ask
 from reenact.boundaries.http.fork import Resend, request_bytes
-from reenact.boundaries.http.http1 import Outgoing, body_of, file_of, head_of, target_url
+from reenact.boundaries.http.http1_messages import Outgoing, body_of, file_of, head_of, target_url
 from reenact.engine.codecs import dump_exception, load_exception
 from reenact.engine.patches.patch import Installable, Patch
 from reenact.engine.session.current import current

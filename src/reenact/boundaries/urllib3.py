@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from reenact.boundaries.http.api import Errors, Reply, Request, ask
 from reenact.boundaries.http.bodies import Pairs
-from reenact.boundaries.http.http1 import body_of, head_of, joined, respond, target_url
+from reenact.boundaries.http.http1_messages import body_of, head_of, joined, respond, target_url
 from reenact.engine.codecs import dump_exception, load_exception
 from reenact.engine.patches.patch import Patch
 from reenact.engine.session.context import context_outside_sessions

@@ -28,7 +28,15 @@ from reenact.engine.divergence.model import Divergence
 from reenact.engine.lanes import Lane, Lanes
 from reenact.engine.recording.recorder import InFlightCall, Recorder
 from reenact.errors import RecordingDamaged, ValueRefused
-from reenact.format.draws import LONGEST_RUN, MOST_NAMES, Mutation, Name, Run, load_run, mutation_of
+from reenact.format.draw_runs import (
+    LONGEST_RUN,
+    MOST_NAMES,
+    Mutation,
+    Name,
+    Run,
+    load_run,
+    mutation_of,
+)
 from reenact.format.event import Data
 
 if TYPE_CHECKING:

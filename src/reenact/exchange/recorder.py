@@ -12,7 +12,7 @@ import msgspec
 
 from reenact._system import Now
 from reenact.engine.divergence.model import OPERATOR_REMEDIES
-from reenact.engine.recording.sinks import BufferedRecordings
+from reenact.engine.recording.session_sinks import BufferedRecordings
 from reenact.engine.session.session import Session
 from reenact.engine.session.settings import Settings
 from reenact.errors import UsageError
@@ -36,7 +36,7 @@ from reenact.exchange.context import (
 from reenact.exchange.model import Exchange, Header, Kind, Payload, ReplayOf, Trace
 from reenact.exchange.payload import clipped_body
 from reenact.exchange.redaction import ExchangeRedactor
-from reenact.exchange.revision import Definition
+from reenact.exchange.route_revision import Definition
 from reenact.policy.model import Policy
 from reenact.scope import session
 from reenact.store.files import folder_size

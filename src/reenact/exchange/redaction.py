@@ -10,8 +10,8 @@ import msgspec
 
 from reenact.errors import ReenactError, ValueRefused
 from reenact.exchange.model import Change, ErrorFacts, Payload, Processor
-from reenact.exchange.patch import resolve_pointer
 from reenact.exchange.payload import body_bytes, from_document, to_document
+from reenact.exchange.payload_edits import resolve_pointer
 from reenact.exchange.snapshot import encode_bytes as encoded
 from reenact.exchange.snapshot import snapshot
 from reenact.format.canonical import exact, quickly

@@ -20,7 +20,7 @@ from reenact.exchange.context import (
     set_position,
 )
 from reenact.exchange.message import Message
-from reenact.exchange.patch import diff_documents
+from reenact.exchange.payload_edits import diff_documents
 from reenact.exchange.snapshot import snapshot
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from reenact.policy.cases import TESTS_SCHEMA, Cases
 from reenact.policy.index import INDEX_SCHEMA, Index
+from reenact.policy.json_tests import TESTS_SCHEMA, Cases
 from reenact.policy.model import POLICY_SCHEMA, SANITIZER_SCHEMA, Policy, Sanitizer
 
 __all__ = ["FILES", "schemas"]

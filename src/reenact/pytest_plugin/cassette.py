@@ -35,7 +35,7 @@ from reenact.format.manifest import Manifest, Seed
 from reenact.policy.paths import FIXTURES, find_root, has_policies, unsafe_reason
 from reenact.policy.paths import cassette_path as project_cassette_path
 from reenact.policy.redaction.redactor import Profile, Redactor
-from reenact.pytest_plugin.cassette_request import (
+from reenact.pytest_plugin.cassette_marker import (
     CASSETTE_TESTS,
     MODES,
     CassetteRequest,

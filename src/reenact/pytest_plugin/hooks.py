@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.pytest_plugin.cassette_request import (
+from reenact.pytest_plugin.cassette_marker import (
     CASSETTE_TESTS,
     FIXTURE,
     has_fixtures,
@@ -145,7 +145,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not asking:
         return
     from reenact.pytest_plugin.cassette import tests_by_cassette
-    from reenact.pytest_plugin.cassette_request import scope_of
+    from reenact.pytest_plugin.cassette_marker import scope_of
 
     config.stash[CASSETTE_TESTS] = tests_by_cassette(asking)
     for item in asking:

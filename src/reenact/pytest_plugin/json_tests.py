@@ -17,8 +17,8 @@ from reenact import errors
 from reenact.errors import ReenactError, UsageError
 
 if TYPE_CHECKING:
-    from reenact.policy.cases import Case
-    from reenact.pytest_plugin.cassette_request import CassetteRequest
+    from reenact.policy.json_tests import Case
+    from reenact.pytest_plugin.cassette_marker import CassetteRequest
 
 __all__ = [
     "CaseItem",
@@ -48,7 +48,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CasesFile 
     """
     if file_path.name != "tests.json":
         return None
-    from reenact.policy.cases import is_ours  # deferred, because few projects have such a file
+    from reenact.policy.json_tests import is_ours  # deferred, because few projects have such a file
 
     is_listed = is_ours(file_path, parent.config.rootpath)
     if not is_listed and not parent.session.isinitpath(file_path):
@@ -61,7 +61,7 @@ class CasesFile(pytest.File):
 
     def collect(self) -> Iterator[CaseItem]:
         """Yield the tests in the order of the file. Raises :class:`CasesInvalid`."""
-        from reenact.policy.cases import read_cases
+        from reenact.policy.json_tests import read_cases
 
         found, mistakes = read_cases(self.path, self._shown(), self._worlds())
         if mistakes:
@@ -191,7 +191,7 @@ def _is_of_the_project(entry: Any) -> bool:
 def _request_of(case: Case, fixture_root: str | None) -> CassetteRequest | None:
     if case.cassette is None:
         return None
-    from reenact.pytest_plugin.cassette_request import CassetteRequest
+    from reenact.pytest_plugin.cassette_marker import CassetteRequest
 
     return CassetteRequest(
         cassette=case.cassette, policy=case.policy, mode=case.mode, fixture_root=fixture_root

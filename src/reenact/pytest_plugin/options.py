@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact.pytest_plugin import vcr
-from reenact.pytest_plugin.cassette_request import MODES, request_of, requests_cassette
+from reenact.pytest_plugin.cassette_marker import MODES, request_of, requests_cassette
 
 __all__ = [
     "DEEDS",

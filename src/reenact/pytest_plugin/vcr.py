@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from reenact.pytest_plugin.cassette_request import CassetteRequest
+    from reenact.pytest_plugin.cassette_marker import CassetteRequest
 
 __all__ = [
     "add_options",

@@ -22,7 +22,7 @@ from reenact.interop.model import Found
 from reenact.policy.model import Ignore, Pinned
 from reenact.policy.paths import find_root
 from reenact.policy.redaction.redactor import Redactor
-from reenact.pytest_plugin.cassette_request import CassetteRequest
+from reenact.pytest_plugin.cassette_marker import CassetteRequest
 from reenact.pytest_plugin.vcr import RECORD_MODES
 from reenact.pytest_plugin.vcr_fixtures import default_name
 from reenact.store.reader import open_recording

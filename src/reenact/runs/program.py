@@ -192,12 +192,12 @@ class _Program:
 def _joined(plan: Plan, settings: Settings) -> SessionResources | None:
     """Return the resources for the recording that all processes write; None without one."""
     if plan.fork is not None:
-        from reenact.engine.recording.sinks import join_fork
+        from reenact.engine.recording.session_sinks import join_fork
 
         return join_fork(settings, open_resources(msgspec.structs.replace(settings, into=None)))
     if plan.mode != "record" or plan.owner:
         return None
-    from reenact.engine.recording.sinks import join_recording
+    from reenact.engine.recording.session_sinks import join_recording
 
     return join_recording(settings)
 

@@ -18,7 +18,7 @@ from reenact.engine.request import kind_of, operation_of
 from reenact.format.event import Data, Event
 from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked, Choice, Message
-from reenact.views.calls import decode_content, readable_body
+from reenact.views.recorded_calls import decode_content, readable_body
 
 __all__ = [
     "CALL",

@@ -13,11 +13,11 @@ from reenact.server.audit import api as auditing
 from reenact.server.auth.oidc import sign_in as oidc
 from reenact.server.batches import api as batches
 from reenact.server.batches import driver
-from reenact.server.captures import api as captures
 from reenact.server.endpoint import Endpoint
 from reenact.server.exchanges import api as exchanges
 from reenact.server.openapi import described
 from reenact.server.people import api as people
+from reenact.server.recordings import api as captures
 from reenact.server.replays import api as replays
 from reenact.server.replays import expiry
 from reenact.server.runtime import Server

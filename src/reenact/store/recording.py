@@ -26,7 +26,7 @@ from reenact.store.sinks.directory import DirectorySink
 from reenact.store.warning import Warn, print_warning
 
 if TYPE_CHECKING:
-    from reenact.format.payloads import Payload
+    from reenact.format.event_fields import Payload
 
 __all__ = ["Recording", "again", "default_profile", "make_seed", "start_recording"]
 
@@ -87,7 +87,7 @@ class Recording:
 
 
 def _untyped(event: Payload | str, data: Data | None) -> tuple[str, Data]:
-    from reenact.format.payloads import PAYLOADS, Payload  # sessions write no typed events
+    from reenact.format.event_fields import PAYLOADS, Payload  # sessions write no typed events
 
     if isinstance(event, Payload):
         return event.event_type, event.to_data()

@@ -48,7 +48,6 @@ from reenact.store.integrity import (
     set_orphans_aside,
     set_tail_aside,
 )
-from reenact.store.journal import add_unfinished, recover_journal
 from reenact.store.log import LogReader, whole_lines, whole_size
 from reenact.store.reader import (
     drop_closing_line,
@@ -62,6 +61,7 @@ from reenact.store.reader import (
 from reenact.store.sinks.directory import finish_swap
 from reenact.store.sinks.segments import finish_merge, merge, read_open
 from reenact.store.sinks.tape import gather_blobs, publish, tidy_tape
+from reenact.store.stream_journal import add_unfinished, recover_journal
 from reenact.store.verify import check_blob_sizes, check_event
 
 __all__ = ["Recovery", "recover"]

@@ -16,8 +16,8 @@ from reenact.errors import RecordingDamaged, ValueRefused
 from reenact.format.canonical import decode
 from reenact.format.content_hash import ContentHash
 from reenact.format.event import Data, Event, decode_line, parse
+from reenact.format.event_fields import PAYLOADS
 from reenact.format.manifest import Manifest, Seed
-from reenact.format.payloads import PAYLOADS
 from reenact.store.blobs import Blobs
 from reenact.store.files import MANIFEST, TORN, foreign_entries
 from reenact.store.payload_decoder import ReadLimits, blob_references

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from reenact.engine.call import DRAWS, PAIRS, SCHEDULE
-from reenact.format.draws import LONGEST_RUN
+from reenact.format.draw_runs import LONGEST_RUN
 from reenact.format.event import Event
 from reenact.store.source import SeekableSource
-from reenact.views.calls import RecordedCall
 from reenact.views.content import NOT_SAID, is_noise
+from reenact.views.recorded_calls import RecordedCall
 
 __all__ = [
     "DigestReader",

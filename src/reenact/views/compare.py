@@ -22,8 +22,8 @@ from reenact.policy.matching import Comparer, Rules
 from reenact.policy.redaction.redactor import Redactor
 from reenact.store.source import SeekableSource
 from reenact.views.call_digests import DigestedCall, DigestReader
-from reenact.views.calls import RecordedCall
 from reenact.views.content import ContentReader
+from reenact.views.recorded_calls import RecordedCall
 
 __all__ = ["KINDS", "VERSION", "Change", "Comparison", "LanePair", "Same", "as_json", "counts"]
 

@@ -14,8 +14,8 @@ from reenact.format.content_hash import without_volatile
 from reenact.format.event import Data
 from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked, Choice, Message
-from reenact.views.calls import RecordedCall, decode_content, readable_body
 from reenact.views.html.values import key_of
+from reenact.views.recorded_calls import RecordedCall, decode_content, readable_body
 
 __all__ = [
     "NOT_SAID",

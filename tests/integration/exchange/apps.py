@@ -12,7 +12,7 @@ from typing import Any
 from reenact.exchange import Agent
 from reenact.exchange.client.interface import FinishedReplay, Refusal, ReplayJob
 from reenact.exchange.model import Command, Exchange, Payload
-from reenact.exchange.patch import edit_payload, parse_settings
+from reenact.exchange.payload_edits import edit_payload, parse_settings
 from reenact.hermetic.driver_statements import DRIVERS, Treatment, can_refuse
 
 __all__ = ["DECLARED", "Upstream", "check", "command_for", "only", "replay"]

@@ -138,7 +138,7 @@ def test_arguments_that_json_cannot_hold(agent):
 
 
 def test_a_body_that_is_no_call(agent):
-    from reenact.exchange.patch import edit_payload, parse_settings
+    from reenact.exchange.payload_edits import edit_payload, parse_settings
     from tests.integration.exchange.apps import command_for
 
     agent.task("t")(lambda: 1)()

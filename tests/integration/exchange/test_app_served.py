@@ -14,8 +14,8 @@ from fastapi import FastAPI, Request
 
 from reenact.exchange import Agent, is_replay, step
 from reenact.exchange.model import Exchange, ReplaySource
-from reenact.exchange.patch import edit_payload, parse_settings
 from reenact.exchange.payload import payload_digest
+from reenact.exchange.payload_edits import edit_payload, parse_settings
 from tests.integration.exchange.apps import DECLARED
 from tests.integration.exchange.protocol_server import KEY, ProtocolServer
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reenact.exchange.client.command_journal import Journal, ReplayEnd
 from reenact.exchange.client.ingest import prepare_item
 from reenact.exchange.client.interface import ReplayJob
-from reenact.exchange.client.journal import Journal, ReplayEnd
 from reenact.exchange.client.spool import DeadLetters, Spool
 from reenact.exchange.client.workers import Notices
 from reenact.store.pack import unpack

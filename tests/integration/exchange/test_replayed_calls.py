@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request
 
 from reenact.exchange.comparison.calls import read_calls
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import learn
+from reenact.exchange.comparison.route_noise import learn
 from reenact.policy.noise import NoiseRule
 from reenact.store.reader import open_recording
 from tests.integration.exchange.apps import only, replay

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from reenact import Redactor, start_recording
-from reenact.format.payloads import RunEnd, RunStart, ToolCall, ToolResult
+from reenact.format.event_fields import RunEnd, RunStart, ToolCall, ToolResult
 
 
 def record(place: Path) -> str:

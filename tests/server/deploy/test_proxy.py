@@ -12,7 +12,7 @@ import pytest
 
 from reenact.cli.main import main
 from reenact.exchange import Agent, Message
-from reenact.format.payloads import StateMutation
+from reenact.format.event_fields import StateMutation
 from tests.cli.samples import begin
 from tests.clocks import monotonic
 from tests.integration.exchange.apps import DECLARED

@@ -16,7 +16,7 @@ from reenact.errors import UsageError
 from reenact.server.auth.oidc.provider import OidcSettings, Provider, read_settings
 from reenact.server.auth.oidc.sign_in import begin, identify
 from reenact.server.auth.oidc.tokens import Identity
-from reenact.server.http_client import Response, Unreachable
+from reenact.server.outgoing_http import Response, Unreachable
 from reenact.server.problems import Problem
 from tests.server.house import START, Clock, House
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.exchange.comparison.graph import Edge, Graph, Node
+from reenact.exchange.related_exchanges import Edge, Graph, Node
 from reenact.server.web.exchanges.related import waterfall
 
 HIGH = 46

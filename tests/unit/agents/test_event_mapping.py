@@ -10,7 +10,7 @@ from reenact.agents.event_bus import STREAMS, Bus, BusEvent
 from reenact.agents.event_mapping import TABLE, Mapper, capture_event
 from reenact.errors import DivergenceError, UsageError
 from reenact.format.event import TYPES
-from reenact.format.payloads import Nondeterministic, RunEnd, RunStart, StateMutation
+from reenact.format.event_fields import Nondeterministic, RunEnd, RunStart, StateMutation
 from reenact.testing import memory_session
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from reenact.boundaries.random.draws import ANYBODY, LARGEST, apart, bits, drawn, octets, text
+from reenact.boundaries.random.recorded_values import (
+    ANYBODY,
+    LARGEST,
+    apart,
+    bits,
+    drawn,
+    octets,
+    text,
+)
 from reenact.engine.session.current import current
 from reenact.policy.redaction.redactor import Profile
 from reenact.testing import MemorySource, memory_session

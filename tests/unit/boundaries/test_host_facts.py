@@ -23,7 +23,7 @@ from reenact.boundaries.host.facts import Numbers
 from reenact.engine.session.context import OUTSIDE, enter_session, leave_session
 from reenact.engine.session.current import current
 from reenact.errors import PolicyRefused
-from reenact.format.draws import load_aside
+from reenact.format.draw_runs import load_aside
 from reenact.policy.model import BoundaryRule, Policy
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.boundaries.http.http1 import Outgoing
+from reenact.boundaries.http.http1_messages import Outgoing
 
 _SIZED = b"POST /a HTTP/1.1\r\nHost: h\r\nX-Two: 1\r\n\t2\r\nContent-Length: 5\r\n\r\nhello"
 _CHUNKED = (

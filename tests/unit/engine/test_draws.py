@@ -17,7 +17,7 @@ import pytest
 import reenact
 from reenact.engine.session.session import Session
 from reenact.errors import DivergenceError, PolicyRefused, RecordingDamaged
-from reenact.format.draws import LONGEST_RUN, load_run
+from reenact.format.draw_runs import LONGEST_RUN, load_run
 from reenact.format.event import NO_VALUE
 from reenact.policy.model import BoundaryRule, CapabilityRule, Policy
 from reenact.testing import MemorySource, memory_session

@@ -6,7 +6,7 @@ import pytest
 
 from reenact.errors import UsageError
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.patch import (
+from reenact.exchange.payload_edits import (
     MAX_OPS,
     apply_patch,
     edit_payload,

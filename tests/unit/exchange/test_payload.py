@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from reenact.errors import UsageError
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.patch import edit_payload, parse_settings
 from reenact.exchange.payload import check_payload, from_document, payload_digest, to_document
+from reenact.exchange.payload_edits import edit_payload, parse_settings
 from reenact.format.canonical import jcs
 
 ORDER = Payload(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.revision import define
+from reenact.exchange.route_revision import define
 from reenact.exchange.steps import step
 
 SOURCE = '''
@@ -40,7 +40,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 sys.dont_write_bytecode = True
 import app
-from reenact.exchange.revision import define
+from reenact.exchange.route_revision import define
 found = define("r", "route", sys.argv[2], (app.handler,))
 print(found.revision, *found.processors)
 """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reenact.exchange.message import Headers, Message, body_from
 from reenact.exchange.model import Body, Payload
-from reenact.exchange.patch import diff_documents
 from reenact.exchange.payload import body_bytes, make_body
+from reenact.exchange.payload_edits import diff_documents
 from reenact.exchange.snapshot import encode_bytes, is_json, snapshot
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reenact.errors import ValueRefused
 from reenact.format.canonical import decode, plain, stored
-from reenact.format.draws import LONGEST_RUN, Run, dump_run, load_run
+from reenact.format.draw_runs import LONGEST_RUN, Run, dump_run, load_run
 
 _floats = st.floats(allow_nan=False, allow_infinity=False)
 _values = st.one_of(_floats, st.integers(-(2**70), 2**70), st.text(), st.booleans(), st.none())

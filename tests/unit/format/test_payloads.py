@@ -6,7 +6,7 @@ import pytest
 
 from reenact.errors import ValueRefused
 from reenact.format.event import TYPES, Data, Event, Head
-from reenact.format.payloads import (
+from reenact.format.event_fields import (
     PAYLOADS,
     ErrorInfo,
     LlmRequest,

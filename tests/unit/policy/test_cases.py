@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact.policy.cases import Case, is_ours, read_cases
+from reenact.policy.json_tests import Case, is_ours, read_cases
 from reenact.policy.paths import WORLDS
 from tests.meta.markdown import blocks
 

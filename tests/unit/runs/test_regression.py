@@ -14,8 +14,8 @@ from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import RecordingDamaged, RecordingMissing, UsageError
 from reenact.runs.regression.baseline import Baseline, BaselineUpdate, KnownFailure
 from reenact.runs.regression.discovery import find_recordings, shard_of
+from reenact.runs.regression.jobs import Job
 from reenact.runs.regression.outcomes import Outcome, Tally, as_line, diverged
-from reenact.runs.regression.performers import Job
 from reenact.runs.regression.regression import Journal, Regression
 from reenact.runs.regression.report import Header, junit_xml, page_contents, report_json
 from reenact.runs.remote.location import RemoteRecording

@@ -9,7 +9,7 @@ import pytest
 import reenact
 from reenact.errors import RecordingMissing, ReenactError, ServerRefused, ServerUnusable, UsageError
 from reenact.runs.regression.outcomes import Outcome, as_line
-from reenact.runs.remote.fetching_performer import FetchingPerformer, FetchOptions
+from reenact.runs.remote.download import FetchingPerformer, FetchOptions
 from reenact.runs.remote.location import GIVEN, RECORDING, RemoteRecording
 
 SECRET = "-".join(["rather", "secret"])

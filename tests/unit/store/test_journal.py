@@ -12,11 +12,11 @@ import pytest
 from reenact.format.canonical import decode
 from reenact.format.event import Draft
 from reenact.policy.redaction.redactor import Redactor
-from reenact.store.journal import Journal, journal_path
 from reenact.store.sinks.base import Options
 from reenact.store.sinks.directory import DirectorySink
 from reenact.store.sinks.memory import memory_seed
 from reenact.store.sinks.tape import TapeSink
+from reenact.store.stream_journal import Journal, journal_path
 from tests.clocks import start_clock
 
 SECRET = "sk-" + "Zz9Planted0SecretXx7"

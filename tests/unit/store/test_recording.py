@@ -8,8 +8,8 @@ import pytest
 
 from reenact import __version__
 from reenact.errors import RecordingExists, SinkUnwritable, UsageError
+from reenact.format.event_fields import LlmRequest, RunEnd, RunStart, ToolCall, ToolResult
 from reenact.format.manifest import Model, Origin, PolicyRef
-from reenact.format.payloads import LlmRequest, RunEnd, RunStart, ToolCall, ToolResult
 from reenact.policy.redaction.redactor import PLACEHOLDER, Redactor
 from reenact.store.reader import open_recording
 from reenact.store.recording import Recording, start_recording

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import DivergenceError, UsageError
 from reenact.engine.session.context import attempt
-from reenact.format.payloads import read
+from reenact.format.event_fields import read
 from reenact.testing import memory_session
 from reenact.tools.llm import llm, read_answer
 from tests.unit.tools.stage import WORLD, events, record, replay

@@ -14,8 +14,8 @@ import reenact
 from reenact.format.event import Event
 from reenact.policy.matching import Rules
 from reenact.store.sinks.memory import MemorySource, memory_source
-from reenact.views.calls import RecordedCall
 from reenact.views.compare import Comparison, LanePair, Same
+from reenact.views.recorded_calls import RecordedCall
 
 Program = Callable[[Any], None]
 Compared = Callable[..., list[LanePair]]

@@ -9,7 +9,7 @@ import pytest
 
 from reenact.format.event import Draft
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_run
+from reenact.views.recorded_calls import read_run
 from reenact.views.timeline.model import Extent, Span, TimeRange, nested, read_spans
 from tests.unit.store.samples import NOW, draft, start_sink
 

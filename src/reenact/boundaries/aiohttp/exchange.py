@@ -37,7 +37,7 @@ from reenact.boundaries.aiohttp.response_body import PARTIAL, Body
 from reenact.boundaries.http.api import BufferedResponse, Errors, Head, Request, ask_async
 from reenact.boundaries.http.bodies import Pairs
 from reenact.boundaries.http.fork import request_bytes
-from reenact.boundaries.http.http1 import Outgoing, head_bytes
+from reenact.boundaries.http.http1_messages import Outgoing, head_bytes
 from reenact.engine.codecs import dump_exception, load_exception
 from reenact.engine.session.session import Session
 from reenact.format.event import Data

@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 
 from reenact.boundaries.aiohttp.exchange import Hop, HopErrors, raw_pairs, raw_reason
 from reenact.boundaries.http.api import Head
-from reenact.boundaries.http.http1 import head_bytes
+from reenact.boundaries.http.http1_messages import head_bytes
 from reenact.boundaries.http.websocket import Accepted, Link, Message, Opening, open_link_async
 from reenact.engine.session.session import Session
 from reenact.format.event import Data

@@ -23,7 +23,7 @@ from reenact.boundaries.host.facts import as_written, check_allowed, tell, told_
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 from reenact.engine.session.session import Session
-from reenact.format.draws import CHDIR
+from reenact.format.draw_runs import CHDIR
 
 _frame = sys._getframe
 

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from reenact._system import entropy
 from reenact.boundaries.caller_tier import Tier
 from reenact.boundaries.function_patches import Attribute, Rebinding
-from reenact.boundaries.random.draws import apart, bits, drawer, drawn
+from reenact.boundaries.random.recorded_values import apart, bits, drawer, drawn
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 

@@ -21,7 +21,7 @@ from typing import Any
 from reenact._system import entropy
 from reenact.boundaries.caller_tier import tier_of
 from reenact.boundaries.function_patches import Attribute, Rebinding
-from reenact.boundaries.random.draws import apart, bits, drawn, text
+from reenact.boundaries.random.recorded_values import apart, bits, drawn, text
 from reenact.boundaries.random.urandom import urandom_like
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from reenact.boundaries.function_patches import Rebinding, like_builtin
-from reenact.boundaries.random.draws import octets
+from reenact.boundaries.random.recorded_values import octets
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from reenact.boundaries.function_patches import Rebinding, like_builtin
-from reenact.boundaries.random.draws import apart, text
+from reenact.boundaries.random.recorded_values import apart, text
 from reenact.engine.patches.patch import Installable
 from reenact.engine.session.current import current
 

@@ -20,7 +20,7 @@ from reenact.diff.terminal_text import cell_width
 from reenact.engine.divergence.model import Divergence
 from reenact.format.event import Event, lane_order
 from reenact.store.source import LogSource
-from reenact.views.calls import MARKS, RecordedCall, RunCalls, read_run
+from reenact.views.recorded_calls import MARKS, RecordedCall, RunCalls, read_run
 from reenact.views.timeline.layout import MOST_LANES, Axis, Row, Segment, Timeline, lay_out
 from reenact.views.timeline.model import Span, State, read_spans
 

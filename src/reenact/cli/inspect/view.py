@@ -10,8 +10,8 @@ from reenact.cli._output import escape_controls, json_line, size, write_page
 from reenact.cli._parser import RECORDING, Command, Parser, json_flag, positive
 from reenact.cli._recordings import divergences_in, recording_at
 from reenact.store.reader import open_recording
-from reenact.views.calls import read_run
 from reenact.views.html.run_page import MOST_STEPS, Window, contents, left_out, run_page
+from reenact.views.recorded_calls import read_run
 
 __all__ = ["COMMANDS"]
 

@@ -25,7 +25,7 @@ from reenact.errors import (
     UsageError,
 )
 from reenact.exchange.client.address import Secret, parse_address
-from reenact.runs.remote.fetching_performer import FetchOptions
+from reenact.runs.remote.download import FetchOptions
 from reenact.runs.remote.location import (
     GIVEN,
     RECORDING,

@@ -21,12 +21,12 @@ from reenact.policy.index import load_policy
 from reenact.policy.paths import find_root
 from reenact.runs.regression.baseline import Baseline, BaselineUpdate
 from reenact.runs.regression.discovery import find_recordings, shard_of
-from reenact.runs.regression.engines import make_engine
+from reenact.runs.regression.executors import make_engine
+from reenact.runs.regression.jobs import Job
 from reenact.runs.regression.outcomes import BAD, Group, Tally
-from reenact.runs.regression.performers import Job
 from reenact.runs.regression.regression import Journal, Regression
 from reenact.runs.regression.report import Header, check_report_paths, report_json, write_reports
-from reenact.runs.remote.fetching_performer import FetchOptions
+from reenact.runs.remote.download import FetchOptions
 from reenact.runs.remote.location import Location, RemoteRecording, is_remote
 
 __all__ = ["COMMANDS"]

@@ -49,8 +49,8 @@ from reenact.cli.server._replays import (
 )
 from reenact.errors import UsageError
 from reenact.exchange.model import TERMINAL
-from reenact.exchange.patch import parse_settings, read_patch, to_patch
 from reenact.exchange.payload import SECTIONS
+from reenact.exchange.payload_edits import parse_settings, read_patch, to_patch
 from reenact.store.files import write_private
 
 __all__ = ["COMMANDS"]

@@ -20,7 +20,7 @@ from reenact.engine.call import CHUNK, CUT_OFF, DRAWS, PAIRS, SCHEDULE, Entry
 from reenact.engine.decision.passthrough import PassThroughRules
 from reenact.engine.scheduling.delivery_order import Delivery, DeliveryOrder
 from reenact.errors import RecordingError, ValueRefused
-from reenact.format.draws import LONGEST_RUN, load_aside, load_run
+from reenact.format.draw_runs import LONGEST_RUN, load_aside, load_run
 from reenact.format.event import DROPPED, ROOT_LANE, STOPPED, Data, Event, delivery_names
 
 __all__ = [

@@ -44,7 +44,7 @@ from reenact.engine.recording.recorder import InFlightCall
 from reenact.engine.scheduling.scheduler import Scheduler
 from reenact.engine.session.settings import Settings
 from reenact.errors import PolicyRefused, UsageError
-from reenact.format.draws import Name, Run
+from reenact.format.draw_runs import Name, Run
 from reenact.format.event import Data, Event
 from reenact.policy.model import SessionMode
 

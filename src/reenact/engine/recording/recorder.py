@@ -19,7 +19,7 @@ from reenact.engine.lanes import Lane
 from reenact.engine.recording.budget import RecordingBudget
 from reenact.engine.session.context import current_attempt
 from reenact.format.canonical import canonical, digest, digest_bytes
-from reenact.format.draws import Run, dump_aside, dump_reads, dump_run, values_of
+from reenact.format.draw_runs import Run, dump_aside, dump_reads, dump_run, values_of
 from reenact.format.event import (
     LONGEST_CHUNK_RUN,
     NO_VALUE,
@@ -32,9 +32,9 @@ from reenact.format.event import (
 from reenact.policy.redaction.redactor import Redactor, Screen
 
 if TYPE_CHECKING:
-    from reenact.store.journal import Note
     from reenact.store.sinks.base import Sink
     from reenact.store.sinks.copy import BranchSink, CopyOnWriteSink
+    from reenact.store.stream_journal import Note
 
 __all__ = ["InFlightCall", "Recorder"]
 

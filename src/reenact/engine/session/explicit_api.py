@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from reenact.engine.execution import streams
-    from reenact.format import payloads
+    from reenact.format import event_fields as payloads
 else:
     streams = lazy_module("reenact.engine.execution.streams")
-    payloads = lazy_module("reenact.format.payloads")
+    payloads = lazy_module("reenact.format.event_fields")
 
 __all__ = ["AsyncExplicitApi", "ExplicitApi", "make_explicit_call"]
 

@@ -73,7 +73,7 @@ def open_resources(settings: Settings) -> SessionResources:
 
             parts.fork_plan = make_fork_plan(source, settings.fork, parts.seal, settings.alter)
         if settings.mode != "replay" or settings.into is not None:
-            from reenact.engine.recording.sinks import start_recording
+            from reenact.engine.recording.session_sinks import start_recording
 
             start_recording(settings, settings.path, parts)
     except BaseException:
@@ -263,7 +263,7 @@ def make_draws(session: DrawingSession) -> Draws:
 
         return ForkDraws(session, session.fork)
     if session.mode in ADDING_MODES:
-        from reenact.engine.update.draws import UpdateDraws
+        from reenact.engine.update.updated_draws import UpdateDraws
 
         assert session.copy_sink is not None
         return UpdateDraws(session, session.copy_sink)

@@ -13,7 +13,7 @@ from reenact.engine.session.context import OUTSIDE, VARIABLE
 from reenact.exchange.active_exchange import ActiveExchange
 from reenact.exchange.client.interface import ReplayCancelled
 from reenact.exchange.model import Exchange, Payload, Route
-from reenact.exchange.revision import Definition
+from reenact.exchange.route_revision import Definition
 
 __all__ = [
     "Adapter",

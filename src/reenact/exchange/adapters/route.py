@@ -21,7 +21,7 @@ from reenact.exchange.message import Message, payload_from
 from reenact.exchange.model import Exchange, Kind, Payload, Route, Trace
 from reenact.exchange.payload import find_header
 from reenact.exchange.recorder import ExchangeRecorder
-from reenact.exchange.revision import Definition, define
+from reenact.exchange.route_revision import Definition, define
 from reenact.exchange.steps import Handler, awaited, handler_block
 
 __all__ = [

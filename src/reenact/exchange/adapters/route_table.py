@@ -11,7 +11,7 @@ import msgspec
 from reenact.exchange.active_exchange import ExchangeEnd
 from reenact.exchange.model import Payload, Route
 from reenact.exchange.recorder import ExchangeRecorder
-from reenact.exchange.revision import Definition, define
+from reenact.exchange.route_revision import Definition, define
 
 __all__ = [
     "UNMATCHED",

@@ -18,8 +18,8 @@ from reenact._net.sse import Event, EventParser, EventTooLarge
 from reenact._system import Now
 from reenact.audit.keys import Key
 from reenact.errors import ExtraMissing
+from reenact.exchange.client.command_journal import Journal, KnownReplay, ReplayEnd
 from reenact.exchange.client.interface import Refusal
-from reenact.exchange.client.journal import Journal, KnownReplay, ReplayEnd
 from reenact.exchange.client.limits import CLOCKS_DIFFER, Limits
 from reenact.exchange.client.registration import AgentIdentity, RegistrationState
 from reenact.exchange.client.replays import ReplayQueue

@@ -19,6 +19,7 @@ import msgspec
 
 from reenact._system import Now, monotonic
 from reenact.errors import ReenactError
+from reenact.exchange.client.command_journal import ReplayEnd
 from reenact.exchange.client.interface import (
     FinishedReplay,
     Refusal,
@@ -26,7 +27,6 @@ from reenact.exchange.client.interface import (
     ReplayJob,
     Runner,
 )
-from reenact.exchange.client.journal import ReplayEnd
 from reenact.exchange.client.limits import Limits
 from reenact.exchange.client.spool import Spool
 from reenact.exchange.client.transport import Channel, Response, Transport, Unreachable, read_fault

@@ -16,9 +16,9 @@ import msgspec
 from reenact._system import Now, entropy, monotonic, start_clock
 from reenact.audit.keys import Key
 from reenact.exchange.client.address import Address, Secret, parse_address
+from reenact.exchange.client.command_journal import Journal, ReplayEnd
 from reenact.exchange.client.commands import CommandInbox, CommandListener
 from reenact.exchange.client.interface import ClientState, ClientStatus, Runner
-from reenact.exchange.client.journal import Journal, ReplayEnd
 from reenact.exchange.client.limits import Limits
 from reenact.exchange.client.registration import RegistrationState, RegistrationWorker
 from reenact.exchange.client.replays import ReplayQueue

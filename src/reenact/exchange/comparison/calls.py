@@ -22,14 +22,14 @@ from reenact.engine.divergence.model import Seen as ReportedCall
 from reenact.engine.request import kind_of
 from reenact.errors import UsageError
 from reenact.exchange.model import Processor, ReplayOf
-from reenact.exchange.patch import Op, apply_patch
+from reenact.exchange.payload_edits import Op, apply_patch
 from reenact.format.canonical import digest
 from reenact.format.json_path import format_pointer, parse
 from reenact.policy.noise import NoiseFilter
 from reenact.store.source import SeekableSource
 from reenact.views.call_digests import DigestedCall, DigestReader
-from reenact.views.calls import MARKS, RecordedCall
 from reenact.views.content import ContentReader
+from reenact.views.recorded_calls import MARKS, RecordedCall
 
 __all__ = [
     "Answer",

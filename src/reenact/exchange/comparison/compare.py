@@ -9,8 +9,7 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.exchange.comparison.calls import Answer, Call, align_calls, as_asked, said_by
-from reenact.exchange.comparison.documents import Changed, compare_documents, compare_pair
-from reenact.exchange.comparison.processors import align_processors, compare_processors, content_of
+from reenact.exchange.comparison.differences import Changed, compare_documents, compare_pair
 from reenact.exchange.comparison.result import (
     LISTED,
     CallChange,
@@ -25,6 +24,7 @@ from reenact.exchange.comparison.result import (
     http_status_of,
     verdict_of,
 )
+from reenact.exchange.comparison.steps import align_processors, compare_processors, content_of
 from reenact.exchange.model import Body, Exchange, Payload
 from reenact.exchange.payload import to_document
 from reenact.policy.noise import NoiseFilter, NoiseRule

@@ -20,7 +20,7 @@ import msgspec
 
 from reenact.diff.terminal_text import clip, escape_controls, preview
 from reenact.exchange.comparison.calls import Answer
-from reenact.exchange.comparison.documents import Changed, State
+from reenact.exchange.comparison.differences import Changed, State
 from reenact.exchange.model import Exchange, Verdict
 
 __all__ = [

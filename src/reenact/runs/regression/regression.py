@@ -12,8 +12,8 @@ import msgspec
 from reenact._system import monotonic
 from reenact.errors import UsageError
 from reenact.runs.regression.baseline import Baseline
+from reenact.runs.regression.jobs import Engine, Job
 from reenact.runs.regression.outcomes import Outcome, Tally, as_line, name_of
-from reenact.runs.regression.performers import Engine, Job
 from reenact.runs.regression.report import Header
 from reenact.runs.remote.location import Location
 from reenact.store.files import replace_file

@@ -19,8 +19,8 @@ from reenact._version import __version__
 from reenact.diff.sequences import word_diff
 from reenact.engine.divergence.model import Divergence, Gap
 from reenact.errors import UsageError
+from reenact.runs.regression.jobs import Job
 from reenact.runs.regression.outcomes import BAD, Group, Outcome, Tally
-from reenact.runs.regression.performers import Job
 from reenact.store.files import replace_file
 from reenact.views.html.document import regress_page
 

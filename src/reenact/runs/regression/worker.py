@@ -1,6 +1,6 @@
 """Worker process that calls one function of the program for each recording.
 
-:class:`reenact.runs.regression.performers.FunctionPerformer` starts it. Each input line is a path,
+:class:`reenact.runs.regression.jobs.FunctionPerformer` starts it. Each input line is a path,
 followed by the input of the function as JSON if the recording does not contain it. Both are
 hexadecimal digits. Each output line is an outcome, written to a separate pipe. Standard output of
 the function is discarded. The end of its standard error explains why the process died.
@@ -25,8 +25,8 @@ from reenact.engine.session.session import Session
 from reenact.errors import RecordingError, ReenactError, SessionClosed, UsageError
 from reenact.format.canonical import digest
 from reenact.runs.regression.child_process import LAST_WORDS
+from reenact.runs.regression.jobs import read_run_marks
 from reenact.runs.regression.outcomes import Outcome, as_line, diverged, name_of, unreadable
-from reenact.runs.regression.performers import read_run_marks
 from reenact.scope import keep_installed, session
 
 __all__ = ["load_target", "main", "perform"]

@@ -8,8 +8,8 @@ import msgspec
 from starlette.responses import Response
 
 from reenact.exchange.comparison.calls import Call
-from reenact.exchange.comparison.graph import Branch, Graph
 from reenact.exchange.model import STATUSES
+from reenact.exchange.related_exchanges import Branch, Graph
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, api
 from reenact.server.exchanges import service

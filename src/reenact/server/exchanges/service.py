@@ -14,8 +14,8 @@ from sqlalchemy import Row
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.calls import Call, as_asked
 from reenact.exchange.comparison.calls import read_calls as parse_calls
-from reenact.exchange.comparison.graph import DEEPEST, Branch, Graph, Node, graph, tree
 from reenact.exchange.model import Exchange
+from reenact.exchange.related_exchanges import DEEPEST, Branch, Graph, Node, graph, tree
 from reenact.server.auth.permissions import Permission, ResourceScope
 from reenact.server.context import Caller
 from reenact.server.exchanges.schema import ExchangeBrief, ExchangeView, ReplayBrief

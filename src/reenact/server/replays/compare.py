@@ -9,8 +9,8 @@ import msgspec
 from sqlalchemy import Row
 
 from reenact.errors import UsageError
-from reenact.exchange.comparison.noise import learn, merged, read_rules
 from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.route_noise import learn, merged, read_rules
 from reenact.exchange.model import Id, RouteId
 from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope

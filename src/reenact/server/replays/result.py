@@ -17,8 +17,8 @@ from sqlalchemy import Row
 from reenact.audit.record import Actor, DiffSummary
 from reenact.errors import ReenactError
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import merged
 from reenact.exchange.comparison.result import Comparison, ending_of, http_status_of
+from reenact.exchange.comparison.route_noise import merged
 from reenact.exchange.model import Exchange, Payload
 from reenact.exchange.payload import body_bytes, to_document
 from reenact.format.canonical import exact

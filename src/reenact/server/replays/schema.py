@@ -10,8 +10,8 @@ import msgspec
 
 from reenact.errors import ReenactError, UsageError
 from reenact.exchange.model import Body, Boundaries, EnvironmentVariables, Header, Id, Payload
-from reenact.exchange.patch import Op, edit_payload, read_patch, resolve_pointer
 from reenact.exchange.payload import check_payload, to_document
+from reenact.exchange.payload_edits import Op, edit_payload, read_patch, resolve_pointer
 from reenact.format.canonical import exact, jcs
 from reenact.format.json_path import parse_pointer
 from reenact.policy.redaction.redactor import Redactor

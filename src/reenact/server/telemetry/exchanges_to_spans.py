@@ -30,8 +30,8 @@ from reenact.server.telemetry.otlp_receiver import DEPLOYMENT
 from reenact.store.pack import unpack
 from reenact.store.payload_decoder import ReadLimits
 from reenact.store.reader import open_recording
-from reenact.views.calls import RecordedCall, read_run
 from reenact.views.content import meaning_of
+from reenact.views.recorded_calls import RecordedCall, read_run
 
 __all__ = [
     "OutCall",

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from reenact.exchange.model import Exchange
 from reenact.interop.otel import Group, Link
 from reenact.interop.otel_protobuf import write_protobuf
-from reenact.server.http_client import Response, Unreachable, send_request
+from reenact.server.outgoing_http import Response, Unreachable, send_request
 from reenact.server.problems import Problem
 from reenact.server.runtime import Server
 from reenact.server.storage import platform, telemetry

@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.interop.otel_protobuf import need_protobuf
-from reenact.server.http_client import check_url
+from reenact.server.outgoing_http import check_url
 
 __all__ = ["EVERY_TENANT", "ExportTarget", "read_targets", "target_of"]
 

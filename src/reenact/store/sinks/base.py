@@ -19,10 +19,10 @@ from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.blobs import Blobs
 from reenact.store.files import is_open_as, sync_file
 from reenact.store.integrity import LogTotals
-from reenact.store.journal import Journal, Note, journal_path
 from reenact.store.log import Durability, Log, Syncer
 from reenact.store.payload_encoder import BLOB_THRESHOLD, PayloadEncoder, Prepared, prepare
 from reenact.store.seal import Seal, SealedValues
+from reenact.store.stream_journal import Journal, Note, journal_path
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["CopySink", "Options", "Sink", "Writer", "values_to_seal"]

@@ -23,10 +23,10 @@ from reenact.format.event import VERSION, Draft, Event, Head, Prefix
 from reenact.format.manifest import BlobTotals, Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark, Redactor
 from reenact.store.integrity import LogTotals, close_manifest_json, encode_json
-from reenact.store.journal import Note
 from reenact.store.payload_encoder import Prepared, prepare
 from reenact.store.sinks.base import Options, Status, watch_forks
 from reenact.store.sinks.directory import DirectorySink
+from reenact.store.stream_journal import Note
 
 __all__ = ["LARGEST", "BufferedSink", "Contents", "PreparedCache"]
 

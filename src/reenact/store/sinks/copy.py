@@ -14,10 +14,10 @@ from reenact.format.event import Data, Draft, Event
 from reenact.format.json_path import lookup, parse
 from reenact.format.manifest import Flag, Manifest, Seed
 from reenact.policy.redaction.redactor import Mark
-from reenact.store.journal import Note
 from reenact.store.seal import Restored, Seal
 from reenact.store.sinks.base import CopySink, Status, watch_forks
 from reenact.store.source import SeekableSource
+from reenact.store.stream_journal import Note
 from reenact.store.warning import Warn, print_warning
 
 __all__ = ["BranchSink", "Copier", "CopyOnWriteSink"]

@@ -47,9 +47,9 @@ from reenact.store.files import (
     write_whole,
 )
 from reenact.store.integrity import blob_totals, close_manifest, encode_manifest, set_orphans_aside
-from reenact.store.journal import Note, recover_journal
 from reenact.store.sinks.base import Options, Status, Writer, watch_forks
 from reenact.store.sinks.segments import OpenRecording, SegmentSink, merge, new_writer, read_open
+from reenact.store.stream_journal import Note, recover_journal
 
 __all__ = ["DirectorySink", "finish_swap", "swap"]
 

@@ -49,11 +49,11 @@ from reenact.store.files import (
     write_private,
 )
 from reenact.store.integrity import LogTotals, scan, set_orphans_aside, set_tail_aside
-from reenact.store.journal import Note
 from reenact.store.log import Log, LogReader
 from reenact.store.payload_decoder import BESIDE, is_delta
 from reenact.store.seal import SealedValues, read_sealed
 from reenact.store.sinks.base import Options, Status, Writer, watch_forks
+from reenact.store.stream_journal import Note
 
 __all__ = [
     "OpenRecording",

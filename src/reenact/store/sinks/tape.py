@@ -47,7 +47,6 @@ from reenact.store.files import (
     unwritable,
 )
 from reenact.store.integrity import LogTotals, close_manifest, referenced_blobs
-from reenact.store.journal import Note, journal_path
 from reenact.store.log import Log
 from reenact.store.reader import (
     first_line,
@@ -60,6 +59,7 @@ from reenact.store.reader import (
 )
 from reenact.store.sinks.base import Options, Status, Writer, watch_forks
 from reenact.store.source import LogSource
+from reenact.store.stream_journal import Note, journal_path
 
 __all__ = [
     "VOLATILE_HEADERS",

@@ -15,7 +15,6 @@ from reenact.engine.divergence.model import Divergence
 from reenact.errors import UsageError
 from reenact.format.event import Data
 from reenact.store.source import SeekableSource
-from reenact.views.calls import RecordedCall, read_run
 from reenact.views.explain.call_causes import (
     find_environment_causes,
     find_file_causes,
@@ -25,6 +24,7 @@ from reenact.views.explain.call_causes import (
 from reenact.views.explain.case import Case, NearbyCall, ReplayCommands, merged, settles_all
 from reenact.views.explain.model_causes import find_model_causes
 from reenact.views.explain.value_causes import find_value_causes
+from reenact.views.recorded_calls import RecordedCall, read_run
 
 __all__ = [
     "VERSION",

@@ -14,7 +14,6 @@ from reenact.diff.values import Difference
 from reenact.format.json_path import join
 from reenact.store.source import SeekableSource
 from reenact.views.call_digests import DigestedCall, DigestReader
-from reenact.views.calls import RecordedCall
 from reenact.views.compare import KINDS, Change, Comparison, LanePair, Same, counts
 from reenact.views.content import (
     conversation,
@@ -25,6 +24,7 @@ from reenact.views.content import (
 )
 from reenact.views.html.document import document
 from reenact.views.html.values import key_of, page_value
+from reenact.views.recorded_calls import RecordedCall
 
 __all__ = [
     "MOST_CHANGES",

@@ -13,7 +13,6 @@ from reenact.format.manifest import Manifest
 from reenact.lenses.content import content_of
 from reenact.lenses.conversation import messages, read_event
 from reenact.lenses.model import Answered, Asked
-from reenact.views.calls import RecordedCall, RunCalls, decode_content, readable_body
 from reenact.views.html.document import document, policy
 from reenact.views.html.values import (
     ValueTable,
@@ -22,6 +21,7 @@ from reenact.views.html.values import (
     pictures_in,
     request_body,
 )
+from reenact.views.recorded_calls import RecordedCall, RunCalls, decode_content, readable_body
 from reenact.views.timeline.model import Span, span_of
 
 __all__ = [

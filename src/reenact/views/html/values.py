@@ -15,7 +15,7 @@ from reenact.format.canonical import digest
 from reenact.format.event import Data
 from reenact.lenses.content import frames as read_frames
 from reenact.lenses.fields import decode
-from reenact.views.calls import readable_body
+from reenact.views.recorded_calls import readable_body
 
 __all__ = [
     "PICTURES",

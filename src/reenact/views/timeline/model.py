@@ -15,7 +15,7 @@ import msgspec
 from reenact.engine.call import CUT_OFF
 from reenact.engine.decision.recorded_calls import text_or_empty
 from reenact.format.event import Event
-from reenact.views.calls import MARKS, RecordedCall, recorded_duration
+from reenact.views.recorded_calls import MARKS, RecordedCall, recorded_duration
 
 __all__ = ["Extent", "Span", "State", "TimeRange", "nested", "read_spans", "span_of"]
 

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.boundaries.http.api import Head, Reply
-from reenact.boundaries.http.http1 import body_of, file_of, head_of, joined, respond, target_url
+from reenact.boundaries.http.http1_messages import (
+    body_of,
+    file_of,
+    head_of,
+    joined,
+    respond,
+    target_url,
+)
 from reenact.boundaries.http.wire import Partial
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.exchange.client.journal import Journal, ReplayEnd
+from reenact.exchange.client.command_journal import Journal, ReplayEnd
 from reenact.exchange.client.limits import CLOCKS_DIFFER
 
 DAY = 24 * 60 * 60 * 1_000

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from reenact.audit.keys import Signer
 from reenact.errors import UsageError
 from reenact.exchange.client.address import Secret, parse_address
+from reenact.exchange.client.command_journal import KnownReplay
 from reenact.exchange.client.commands import Forged, Unreadable, check_command, read_command
 from reenact.exchange.client.interface import Refusal
-from reenact.exchange.client.journal import KnownReplay
 from reenact.exchange.client.limits import CLOCKS_DIFFER, Limits
 from reenact.exchange.client.workers import BackOff, Notices, random_fraction
 from reenact.exchange.command_signature import sign, signed_bytes, verify, verify_document

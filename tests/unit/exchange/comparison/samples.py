@@ -8,8 +8,8 @@ from typing import Any
 
 from reenact.exchange.comparison.calls import Call
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import read_rules
 from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.route_noise import read_rules
 from reenact.exchange.model import Body, ErrorFacts, Exchange, Payload, Processor, ReplayOf
 from reenact.policy.noise import NoiseRule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.exchange.comparison.processors import ProcessorPair, align_processors, content_of
+from reenact.exchange.comparison.steps import ProcessorPair, align_processors, content_of
 from reenact.exchange.model import Processor
 from tests.unit.exchange.comparison.samples import step
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reenact.exchange.comparison.compare import compare
-from reenact.exchange.comparison.noise import dump_rules, learn, read_rules
+from reenact.exchange.comparison.route_noise import dump_rules, learn, read_rules
 from reenact.policy.noise import NoiseRule
 from tests.unit.exchange.comparison.samples import call, exchange, of_results, step
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reenact.errors import UsageError
-from reenact.exchange.comparison.noise import dump_rules, merged, read_rules
+from reenact.exchange.comparison.route_noise import dump_rules, merged, read_rules
 from reenact.policy.noise import NoiseRule
 
 

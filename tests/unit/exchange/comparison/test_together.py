@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.exchange.comparison.graph import DEEPEST, Branch, Node, graph, node_of, tree
+from reenact.exchange.related_exchanges import DEEPEST, Branch, Node, graph, node_of, tree
 from tests.unit.exchange.comparison.samples import exchange
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from reenact.errors import UsageError
 from reenact.server.auth.oidc.tokens import TokenRefused, kid_of
-from reenact.server.http_client import Response, Unreachable, check_url, send_request
+from reenact.server.outgoing_http import Response, Unreachable, check_url, send_request
 from reenact.server.problems import Problem
 
 __all__ = [

@@ -24,8 +24,8 @@ from reenact.server.web.components.formatting import (
 )
 from reenact.server.web.components.html import Child, Html, breakable, fragment, tag
 from reenact.store.source import SeekableSource
-from reenact.views.calls import RecordedCall, read_run
 from reenact.views.content import conversation
+from reenact.views.recorded_calls import RecordedCall, read_run
 
 __all__ = [
     "CallDetails",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.differences import Changed
 from reenact.exchange.comparison.result import CallChange, Comparison, ProcessorChange
 from reenact.exchange.model import Exchange, Payload
 from reenact.exchange.payload import to_document

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
-from reenact.exchange.comparison.documents import Changed
-from reenact.exchange.comparison.noise import merged, propose
+from reenact.exchange.comparison.differences import Changed
 from reenact.exchange.comparison.result import Comparison
+from reenact.exchange.comparison.route_noise import merged, propose
 from reenact.format.json_path import format_pointer, parse_pointer
 from reenact.policy.noise import NoiseRule
 from reenact.server.auth.permissions import ResourceScope

@@ -6,12 +6,12 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.captures.api import capture_filters
-from reenact.server.captures.service import CaptureView, read_capture, search_captures
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.service import get_exchange, with_recording
 from reenact.server.pagination import page_of
 from reenact.server.problems import Problem
+from reenact.server.recordings.api import capture_filters
+from reenact.server.recordings.service import CaptureView, read_capture, search_captures
 from reenact.server.runtime import Server
 from reenact.server.storage.rows import exchange_of
 from reenact.server.web.components.formatting import size, stamp
@@ -26,8 +26,8 @@ from reenact.server.web.components.tables import (
     time_filter,
 )
 from reenact.store.source import SeekableSource
-from reenact.views.calls import read_run
 from reenact.views.html.run_page import Window, contents, left_out, run_page, run_policy
+from reenact.views.recorded_calls import read_run
 
 __all__ = ["show_recordings", "view_capture", "view_exchange"]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.exchange.comparison.graph import Branch, Edge, Graph, Node
+from reenact.exchange.related_exchanges import Branch, Edge, Graph, Node
 from reenact.server.context import RequestContext
 from reenact.server.exchanges.service import read_correlation, read_lineage
 from reenact.server.tenants.service import environment_kinds

@@ -11,8 +11,8 @@ import msgspec
 
 from reenact.errors import ReenactError
 from reenact.exchange.model import Change, Exchange, Processor
-from reenact.exchange.patch import Op, apply_patch
 from reenact.exchange.payload import to_document
+from reenact.exchange.payload_edits import Op, apply_patch
 from reenact.server.exchanges.schema import ExchangeView
 from reenact.server.web.components.diff import path_changes, side_by_side
 from reenact.server.web.components.formatting import (

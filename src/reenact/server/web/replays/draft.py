@@ -16,8 +16,8 @@ import msgspec
 
 from reenact.errors import ReenactError, UsageError
 from reenact.exchange.model import Body, BodyType, Payload
-from reenact.exchange.patch import Op, diff_documents, edit_payload, to_patch
 from reenact.exchange.payload import body_value, check_headers, check_payload, to_document
+from reenact.exchange.payload_edits import Op, diff_documents, edit_payload, to_patch
 from reenact.format.canonical import MAX_DEPTH
 from reenact.server.web.components.formatting import pretty
 from reenact.server.web.components.forms import Form

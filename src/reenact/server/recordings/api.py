@@ -6,12 +6,12 @@ from typing import Final
 
 from starlette.responses import Response
 
-from reenact.server.captures import service
-from reenact.server.captures.service import CaptureView
 from reenact.server.context import RequestContext
 from reenact.server.endpoint import PAGED, answer, api
 from reenact.server.pagination import ListResponse, page_of
 from reenact.server.problems import Problem
+from reenact.server.recordings import service
+from reenact.server.recordings.service import CaptureView
 from reenact.server.storage.exchanges import CaptureFilters
 
 __all__ = ["ENDPOINTS", "capture_filters"]

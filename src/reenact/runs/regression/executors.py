@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from reenact.errors import UsageError
+from reenact.runs.regression.jobs import Engine, Job
 from reenact.runs.regression.outcomes import Outcome, as_line, name_of
-from reenact.runs.regression.performers import Engine, Job
-from reenact.runs.remote.fetching_performer import (
+from reenact.runs.remote.download import (
     FetchingPerformer,
     FetchOptions,
     fetching_performer,

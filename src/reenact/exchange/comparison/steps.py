@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.diff.sequences import align, pair_up
-from reenact.exchange.comparison.documents import Changed, compare_documents, compare_pair, single
+from reenact.exchange.comparison.differences import Changed, compare_documents, compare_pair, single
 from reenact.exchange.comparison.result import Durations, ProcessorChange
 from reenact.exchange.model import Change, Processor
 from reenact.format.canonical import digest

@@ -247,7 +247,7 @@ def read_cases(
     """Return the tests in the file at ``path`` with their lines, and everything that is wrong with
     it.
 
-    X07 manifests are supported (:mod:`reenact.policy.cases`). ``file`` is the name for
+    X07 manifests are supported (:mod:`reenact.policy.json_tests`). ``file`` is the name for
     findings, to which the line is added. ``worlds`` are the known worlds. The list of tests is
     empty if there are findings. Never raises.
     """

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.errors import UsageError
-from reenact.exchange.comparison.documents import Changed
+from reenact.exchange.comparison.differences import Changed
 from reenact.exchange.comparison.result import Comparison
 from reenact.format.canonical import digest
 from reenact.format.json_path import format_pointer, parse_pointer

@@ -20,8 +20,8 @@ from reenact.errors import (
     SinkError,
     SinkUnwritable,
 )
+from reenact.runs.regression.jobs import Job, Performer, make_performer
 from reenact.runs.regression.outcomes import Outcome, unreadable
-from reenact.runs.regression.performers import Job, Performer, make_performer
 from reenact.runs.remote.cache import MOST, Cache, cache_folder
 from reenact.runs.remote.location import (
     GIVEN,

@@ -22,7 +22,7 @@ from reenact.engine.draws import (
     recorded_draws,
 )
 from reenact.engine.lanes import Lane
-from reenact.format.draws import Name, dump_aside
+from reenact.format.draw_runs import Name, dump_aside
 
 if TYPE_CHECKING:
     from reenact.store.sinks.copy import CopyOnWriteSink
