@@ -19,10 +19,11 @@ import socket
 import threading
 from agentry import agent
 
-wanted, done = threading.Event(), threading.Event()
+wanted, done = threading.Lock(), threading.Event()
+wanted.acquire()
 
-def kill():  # begun before anything is replayed: what is replayed reaches nobody
-    wanted.wait()
+def kill():  # in no replay, and a lock that a replay releases makes it act for none
+    wanted.acquire()
     with open("server") as file:
         pid, port = map(int, file.read().split())
     os.kill(pid, signal.SIGKILL)
@@ -36,7 +37,7 @@ threading.Thread(target=kill, daemon=True).start()
 
 def kills(question):
     if question == "q1":
-        wanted.set()
+        wanted.release()
         done.wait()
     return agent(question)
 """

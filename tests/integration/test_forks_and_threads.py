@@ -111,18 +111,18 @@ def test_a_fork_while_other_threads_append_harms_neither_side(tmp_path: Path) ->
 
 def test_a_grandchild_writes_a_segment_of_its_own(tmp_path: Path) -> None:
     recording = start_recording(tmp_path / "capture", redaction="none", seal=False)
-    append = recording.sink.append
+    sink = recording.sink
 
     def grandchild() -> None:
         for draft in brief_story("c", lane="0.1.1"):
-            append(draft)
+            sink.append(draft)
 
     def child() -> None:
-        append(brief_story("b", lane="0.1")[0])
+        sink.append(brief_story("b", lane="0.1")[0])
         assert _in_child(grandchild) == 0
-        append(brief_story("b", lane="0.1")[1])
+        sink.append(brief_story("b", lane="0.1")[1])
 
-    append(brief_story("a")[0])
+    sink.append(brief_story("a")[0])
     assert _in_child(child) == 0
     recording.finish()
     verify(tmp_path / "capture")

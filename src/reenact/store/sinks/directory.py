@@ -149,7 +149,11 @@ class DirectorySink:
 
     @property
     def append(self) -> Callable[[Draft], int]:
-        """Append an event: in a forked child to its own segment, else to the log."""
+        """Append an event: in a forked child to its own segment, else to the log.
+
+        A property saves a frame in the path of every recorded call. Look it up for each event: after
+        a fork it is another method.
+        """
         return self._own().append if self._guest is None else self._guest.append
 
     def append_copy(self, event: Draft, received: tuple[Mark, ...]) -> int:
