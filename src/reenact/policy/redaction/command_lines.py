@@ -15,6 +15,7 @@ import msgspec
 
 from reenact.policy.patterns import lazy_pattern
 from reenact.policy.redaction.grammar import Finding, is_closing_quote, string
+from reenact.policy.redaction.placeholder import blind
 from reenact.policy.redaction.prescan import Clue, ClueIndex, IndexedText, clue_of, matches_at
 from reenact.policy.redaction.tokens import GATE_EDGE
 
@@ -240,6 +241,7 @@ def _glued(program: Program, word: str) -> tuple[int, int] | None:
 
 def _is_login(value: str) -> bool:
     """Return whether ``value`` has a password or is a token. Without one the program prompts for it."""
+    value = blind(value)  # the colon of a pseudonym separates no password
     is_login = any(one in value for one in _SEPARATORS) or _TOKEN.fullmatch(value)
     return bool(is_login) and not _TEMPLATE.fullmatch(value)
 
