@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import reenact
 from tests.integration.running import PATIENCE, Ran, Theatre
 
 pytestmark = pytest.mark.slow
@@ -274,3 +275,22 @@ def test_a_launcher_of_another_program_is_refused_in_a_replay(
     assert replayed.code == 2
     assert "is not a Python program" in replayed.err
     assert replayed.out == b""
+
+
+def test_process_that_outlives_its_run_does_not_run_live(tmp_path: Path) -> None:
+    injected = Path(reenact.__file__).with_name("runs") / "inject"
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(injected),
+        "REENACT_RUN": str(tmp_path / "deleted"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", "print('ran')"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot start in this program" in done.stderr
+    assert "Traceback" not in done.stderr

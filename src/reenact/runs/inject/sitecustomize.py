@@ -14,11 +14,13 @@ def _refuse(message: str) -> None:
 
     Python would only print an exception of this module, and the program would run live.
     """
-    sys.stderr.write(f"reenact: error: {message}\n")
-    sys.stderr.flush()
-    with open(os.path.join(os.environ["REENACT_RUN"], "refused"), "ab"):
-        pass  # `reenact run` checks for this file
-    os._exit(2)
+    try:
+        sys.stderr.write(f"reenact: error: {message}\n")
+        sys.stderr.flush()
+        with open(os.path.join(os.environ["REENACT_RUN"], "refused"), "ab"):
+            pass  # `reenact run` checks for this file
+    finally:  # also if the run has ended and its folder was deleted
+        os._exit(2)
 
 
 def _lend(folder: str) -> None:
