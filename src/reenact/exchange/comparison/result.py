@@ -208,8 +208,11 @@ def http_status_of(exchange: Exchange) -> int:
 
 
 def verdict_of(before: Exchange, after: Exchange, *, differs: bool, noise: bool) -> Verdict:
-    """``differs``: something that counts does, the start payload left aside; ``noise``: something
-    else does."""
+    """Return the verdict of a replay.
+
+    ``differs`` is true if there are differences outside the start payload that are not noise, and
+    ``noise`` if there are others.
+    """
     was, now = outcome(before), outcome(after)
     if now == _SUCCEEDED < was:
         return "fixed"
