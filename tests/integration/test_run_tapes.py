@@ -148,7 +148,7 @@ def test_a_tape_is_made_anew_added_to_and_completed(theatre: Theatre) -> None:
     kept = tape.read_bytes()
     failed = theatre.run("--record-net-to", tape, "--mode", "rewrite", *COMMAND, CODE="3")
     assert failed.code == 3
-    assert "stays as it was" in failed.err
+    assert "is unchanged, because the program failed" in failed.err
     assert tape.read_bytes() == kept
     theatre.server.begin_act()
     connections = theatre.server.connections

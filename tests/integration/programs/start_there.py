@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil as _shutil  # noqa: F401 - now, while it can be read
 import sys
 from pathlib import Path
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +19,15 @@ from reenact.engine.session.context import (
 )
 from reenact.engine.session.current import current, session_in_context
 
-A: Any = "session a"
-B: Any = "session b"
+
+class _Session:
+    """As much of a session as a hand-over between threads asks for."""
+
+    settings = SimpleNamespace(whole_process=True)
+
+
+A: Any = _Session()
+B: Any = _Session()
 
 
 @pytest.fixture(autouse=True)
