@@ -149,7 +149,7 @@ class _ThreadFrames:
                     gc.enable()
 
     def after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler can list the threads within a list
 
 
 _frames = _ThreadFrames()
