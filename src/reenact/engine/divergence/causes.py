@@ -144,9 +144,9 @@ def left_out_call(flags: Sequence[str], *, stack: bool) -> Cause:
 
 
 def changed_file(operation: str, *, kept: bool) -> Cause:
-    """Return the cause if a file or folder has other content than in the recording.
+    """Return the cause if the content of a file or folder differs from the recording.
 
-    ``kept``: the recording has the content of the file.
+    With ``kept``, the recording has the content of the file.
     """
     keeping = Remedy(
         text="If the recorded run has changed it itself, keep what is read and record again.",
@@ -155,7 +155,7 @@ def changed_file(operation: str, *, kept: bool) -> Cause:
     return Cause(
         name="file",
         sure="certain",
-        text=f"What the program reads has changed since it was recorded: {operation}.",
+        text=f"The program reads content that has changed since the recording: {operation}.",
         ways=[
             Remedy(
                 text="Put it back as the program found it when it was recorded, or record again if "

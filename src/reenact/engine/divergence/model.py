@@ -61,7 +61,7 @@ SESSION_REMEDIES: Final = Remedies(
 )
 TEST_REMEDIES: Final = Remedies(
     again="If the change is intended, --reenact-update makes again what differs, and nothing else.",
-    more="If the new call is intended, --reenact-update makes it, and whatever else differs.",
+    more="If the new call is intended, --reenact-update records it, and all other differences.",
     fewer="If the test is right, --reenact-update drops what it does not ask for, and keeps the rest.",
 )
 _LIVE = (
